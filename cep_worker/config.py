@@ -25,7 +25,7 @@ Milliseconds = Annotated[int, Meta(ge=1)]
 
 
 class RegistryConfig(msgspec.Struct, frozen=True):
-    """How the worker communicates with managers."""
+    """Configure the connection to managers."""
 
     timeout_ms: Milliseconds = 1_000
     heartbeat_ms: Milliseconds = 1_000
@@ -35,7 +35,7 @@ class RegistryConfig(msgspec.Struct, frozen=True):
 
 
 class InflowConfig(msgspec.Struct, frozen=True):
-    """Events on their way into topologies."""
+    """Configure the inflows, which send events to topologies."""
 
     waiting_rows: Rows = 65_536
     batch_rows: Rows = 4_096
@@ -45,7 +45,7 @@ class InflowConfig(msgspec.Struct, frozen=True):
 
 
 class OutflowConfig(msgspec.Struct, frozen=True):
-    """The service of each plan that publisher stages send to."""
+    """Configure the outflow services, which receive results from publisher stages."""
 
     host: Host = "127.0.0.1"
     first_port: Port = 15_000
@@ -58,7 +58,7 @@ class OutflowConfig(msgspec.Struct, frozen=True):
 
 
 class IngressConfig(msgspec.Struct, frozen=True):
-    """The built-in service on which clients send Arrow batches over ZeroMQ."""
+    """Configure the built-in service to which clients send Arrow batches over ZeroMQ."""
 
     host: Host = "127.0.0.1"
     port: Port = 7611
@@ -67,7 +67,7 @@ class IngressConfig(msgspec.Struct, frozen=True):
 
 
 class EgressConfig(msgspec.Struct, frozen=True):
-    """The built-in service on which clients listen to exported streams over ZeroMQ."""
+    """Configure the built-in service at which clients listen to exported streams over ZeroMQ."""
 
     host: Host = "127.0.0.1"
     port: Port = 7612
@@ -78,7 +78,7 @@ class EgressConfig(msgspec.Struct, frozen=True):
 
 
 class WorkerHttpConfig(msgspec.Struct, frozen=True):
-    """The built-in HTTP service, and what holds for HTTP sources on ports of their own too.
+    """Configure the built-in HTTP service, and HTTP sources on their own ports.
 
     Requests with an `Idempotency-Key` are remembered for `idempotency_ms`, the newest `idempotency_keys` of them.
     """
@@ -111,7 +111,7 @@ def _check_rules(texts: tuple[str, ...]) -> None:
 
 
 class SinkConfig(msgspec.Struct, frozen=True):
-    """Settings of all sinks, and the destinations that sinks of plans may use: files in `folders`, and `urls`."""
+    """Configure all sinks, and the destinations that sinks of plans may use: files in `folders`, and `urls`."""
 
     waiting_rows: Rows = 65_536
     folders: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class SinkConfig(msgspec.Struct, frozen=True):
 
 
 class SourcesConfig(msgspec.Struct, frozen=True):
-    """Addresses on which sources of plans may listen, beside the worker's own ones."""
+    """Configure the addresses at which sources of plans may listen, in addition to the worker's own."""
 
     urls: tuple[str, ...] = ()
 
@@ -131,7 +131,7 @@ class SourcesConfig(msgspec.Struct, frozen=True):
 
 
 class FoldersConfig(msgspec.Struct, frozen=True):
-    """The folders whose files plans may name."""
+    """Configure the folders whose files plans may use."""
 
     folders: tuple[str, ...] = ()
 
@@ -177,7 +177,7 @@ class ErrorsConfig(msgspec.Struct, frozen=True):
 
 
 class FileSourcesConfig(msgspec.Struct, frozen=True):
-    """Sources of type `file`: the folders whose files plans may read, and where it is kept how far they are read."""
+    """Configure file sources: the folders whose files plans may read, and where read positions are stored."""
 
     folders: tuple[str, ...] = ()
     positions: Annotated[str, Meta(min_length=1)] = "var/cep/positions"
@@ -193,8 +193,8 @@ class ArtefactConfig(msgspec.Struct, frozen=True):
 class WorkerConfig(msgspec.Struct, frozen=True):
     """The configuration of a worker process.
 
-    `protected` are files and folders, beside its own, that no plan may open; `secrets` is the folder of what plans mean
-    by `${secret:NAME}`.
+    `protected` are further files and folders that no plan may open; `secrets` is the folder of the secrets that plans
+    refer to as `${secret:NAME}`.
     """
 
     name: str = ""
@@ -231,7 +231,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
             raise ValueError(f"managers: {error}") from error
 
     def http_scheme(self) -> str:
-        """`https` where there is a certificate."""
+        """Return `https` if there is a certificate, else `http`."""
         return "https" if self.security.certificate else "http"
 
     def reach(self) -> Reach:
@@ -246,5 +246,5 @@ class WorkerConfig(msgspec.Struct, frozen=True):
         )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
-        """Return the control planes of the managers, in the order in which they are tried."""
+        """Return the control endpoints of the managers, in the order in which they are tried."""
         return tuple(parse_endpoint(manager) for manager in self.managers)

@@ -1,4 +1,4 @@
-"""The data thread: everything that events pass through, in one loop that nothing else runs in."""
+"""The data thread: everything that events pass through, in one event loop."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DRAIN_TURN_MS = 20
 ACKNOWLEDGED_MS = 1_000
 """How long to wait for acknowledgements after intake has stopped: the other node must have the events."""
 GIVE_BACK_MS = 2_000
-"""So often freed memory goes back to the system, before what came at once behind a fault is spread over it."""
+"""How often freed memory is returned to the system, before the events after an outage are spread over it."""
 
 
 class DataPlane:
@@ -81,7 +81,7 @@ class DataPlane:
         changed: Callable[[], None],
         mirror: MirrorSender | None = None,
     ) -> None:
-        """With a `mirror` nothing is acknowledged before the passive node has it."""
+        """Create the data plane. With a `mirror`, events are acknowledged only when the passive node has them."""
         self._config = config
         self._worker = worker
         self._context = context
@@ -160,7 +160,7 @@ class DataPlane:
             raise
 
     def run(self) -> None:
-        """Carries events until `stop`, then leaves in order: sources first, then what waits, then sinks."""
+        """Process events until `stop`, then shut down in order: sources first, then waiting events, then sinks."""
         try:
             while not self._lifecycle.ends:
                 self._turn(TICK_MS)
@@ -184,11 +184,11 @@ class DataPlane:
         self._event_loop.post(lambda: self._apply(plans, kept, removed))
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
-        """Exactly these tenants may not send as much as they like."""
+        """Replace the rate limits of tenants."""
         self._event_loop.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
 
     def registered(self, *, registered: bool) -> None:
-        """Note whether a manager accepts the heartbeats."""
+        """Set whether a manager accepts the heartbeats."""
         self._lifecycle.registered = registered
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
@@ -200,7 +200,7 @@ class DataPlane:
         self._event_loop.post(lambda: self._connect(key, epoch, stream, assigned))
 
     def stop(self) -> None:
-        """`run` will leave and return."""
+        """Make `run` shut down and return."""
         self._event_loop.post(self._leave)
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
@@ -239,7 +239,7 @@ class DataPlane:
         if now_ms - self._given_back_ms >= GIVE_BACK_MS:
             self._given_back_ms = now_ms
             give_back_freed_memory()
-            pa.default_memory_pool().release_unused()  # of Arrow's memory only what belongs to this thread goes back
+            pa.default_memory_pool().release_unused()  # Arrow only returns the memory of the calling thread
 
     def _apply(
         self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...], removed: tuple[RemovedPlan, ...]
@@ -260,9 +260,9 @@ class DataPlane:
         self._errors.keep_only(self._served.kept_keys(), served, self._removed)
 
     def _reroute(self, now_ms: int) -> None:
-        """Notify all users of inflows and exported streams of a change.
+        """Update all users of inflows and exported streams after a change.
 
-        Sinks of plans that end stay for the results that still come.
+        Sinks of plans that are being ended stay for outstanding results.
         """
         exporting = self._served.exporting()
         self._names.export(exporting)
@@ -290,10 +290,11 @@ class DataPlane:
         self._sources.close()
 
     def _drain(self) -> None:
-        """Accept nothing more and deliver what there is, for as long as the configuration allows.
+        """Stop accepting events and deliver the waiting ones, for as long as the configuration allows.
 
-        The active one of two nodes accepts events until all else is done, as each moment in which no node does counts:
-        the other one has the events, and its topologies process them.
+        The active one of two nodes accepts events until everything else is done, to keep the time short in which no
+        node
+        does: the other node has these events, and its topologies process them.
         """
         mirror = self._mirror
         if mirror is None:
@@ -314,7 +315,7 @@ class DataPlane:
             outflow.close_services()
 
     def _undelivered(self, outflows: list[PlanOutflows]) -> str:
-        """Return what still has something to deliver; empty: nothing."""
+        """Return the parts that still have something to deliver; empty: none."""
         waits = {
             "sinks": not self._sinks.drained(),
             "listeners": not self._egress.drained(),
@@ -336,7 +337,7 @@ class DataPlane:
         self._sources.close()
         self._served.close()
         self._disk_sync.stop()
-        # Before the sinks: what they have not delivered is sent again by publishers, or read from disk.
+        # before the sinks: publishers resend what these have not delivered, or it is read from disk
         self._errors.close()
         self._sinks.close()
         self._egress.close()
@@ -379,7 +380,7 @@ class DataPlane:
         self._event_loop.post(self._room)
 
     def _retry(self, now_ms: int) -> None:
-        """Retry everything that waits for room."""
+        """Let everything that waits for room retry."""
         self._ingress.retry(now_ms)
         self._sources.retry(now_ms)
         if self._submissions.waiting():

@@ -1,4 +1,4 @@
-"""The interface of the data plane for other threads, above all those of HTTP servers."""
+"""The interface of the data plane for other threads, such as those of HTTP servers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cep_worker.storage.records import BatchOrigin
 
 
 class WorkerGateway:
-    """The data plane as other threads see it; any thread may call any method."""
+    """The interface of the data plane for other threads. Thread-safe."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class WorkerGateway:
         self._orphans = OrphanedEventService(wal, prepared, self)
 
     def imported(self) -> StreamDirectory:
-        """Return the event streams that take events now."""
+        """Return the event streams that accept events now."""
         return self._names.imported
 
     def submit(
@@ -93,7 +93,7 @@ class WorkerGateway:
         return self._failed_events
 
     def orphan_service(self) -> OrphanedEventService:
-        """Return the service that lists, restores and discards what missing plans left."""
+        """Return the service that lists, restores and discards events of missing plans."""
         return self._orphans
 
     def replay_to_sink(
@@ -109,7 +109,7 @@ class WorkerGateway:
         self._event_loop.post(lambda: self._sources.replay(key, stream, source, batch, attempt))
 
     def http_source(self, path: str) -> HttpSource | None:
-        """Return the source that is declared for `path`, if there is one."""
+        """Return the source at `path`, if there is one."""
         return self._http_servers.source(path)
 
     def answered(self) -> AnsweredRequests:
@@ -117,7 +117,7 @@ class WorkerGateway:
         return self._answered
 
     def events_per_s(self, tenant: int) -> int:
-        """Return how many events a second the tenant may send; 0: any number."""
+        """Return the tenant's limit of events per second; 0: unlimited."""
         return self._limits.events_per_s(tenant)
 
     def limit_wait_ms(self, tenant: int) -> int:

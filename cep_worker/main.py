@@ -1,4 +1,4 @@
-"""The worker process: sets the process up, runs a worker and waits for signals."""
+"""The worker process: sets up the process, runs a worker and waits for signals."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from cep_worker.runtime.lazy_imports import load_lazy_imports
 from cep_worker.worker import Worker
 
 SWITCH_INTERVAL_S = 0.0005
-"""How long a busy thread may delay the data thread."""
+"""The interpreter's switch interval, which bounds how long other threads delay the data thread."""
 
 
 def run(config: WorkerConfig, insight: Inspection | None = None) -> None:
-    """Run a worker until SIGTERM or SIGINT; managers may read what `insight` tells.
+    """Run a worker until SIGTERM or SIGINT. Managers may read `insight`.
 
-    Raises PortInUseError or ConfigError when it cannot start, and whatever brought it down.
+    Raises PortInUseError or ConfigError when it cannot start, and any error that ended it.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_process_priority(config.registry.priority)
     keep_freed_memory()
-    load_lazy_imports()  # a passive node has done so when it takes over
+    load_lazy_imports()  # a passive node has done so before it takes over
     leaving = threading.Event()
 
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
@@ -43,7 +43,7 @@ def run(config: WorkerConfig, insight: Inspection | None = None) -> None:
     worker = Worker(config, insight=insight, watch=watch, ended=leaving)
     worker.start()
     gc.collect()
-    gc.freeze()  # existing objects stay: garbage collections need not visit them while events wait
+    gc.freeze()  # garbage collections skip objects that exist now, which shortens their pauses
     worker.ended.wait()
     worker.stop()
     if watch is not None:

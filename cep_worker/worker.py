@@ -1,4 +1,4 @@
-"""A worker in this process: the data thread and the control thread, neither of which waits for the other."""
+"""A worker in this process, with a data thread and a control thread, which never wait for each other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """A worker in this process: `start` brings it up, `stop` lets it leave in order."""
+    """A worker in this process."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Worker:
     ) -> None:
         """Create a worker; managers may read `insight` once it has started.
 
-        With a `watch` it is the active one of two nodes and mirrors what it accepts.
+        With a `watch` it is the active one of two nodes and mirrors accepted events.
         """
         self._clock = clock or SystemClock()
         artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
@@ -94,7 +94,7 @@ class Worker:
         logger.info("worker started: worker=%s", self.name)
 
     def stop(self) -> None:
-        """Deliver what was accepted, as far as `leave_ms` allows, and close everything."""
+        """Deliver accepted events within `leave_ms`, and close everything."""
         self._data.stop()
         self._data_thread.join()
         self._control.stop()
@@ -103,7 +103,7 @@ class Worker:
             self._mirror.close()
         if self._inspection is not None:
             self._inspection.close()
-        self._context.destroy(linger=0)  # only what a failure left open is still there
+        self._context.destroy(linger=0)  # close what a failure left open
         self._wal.close()
         logger.info("worker left: worker=%s", self.name)
 

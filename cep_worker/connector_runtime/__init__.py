@@ -1,1 +1,1 @@
-"""Sources and sinks at run time: their types, starting, restarting and ending them as plans and artefacts declare."""
+"""Sources and sinks at run time: their types, and the supervisors that start, restart and stop them."""

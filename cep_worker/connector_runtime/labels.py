@@ -32,11 +32,11 @@ paced_logger = PacedLog(logger)
 MOST_FORMER = 100
 """The number of removed connectors of a plan that are remembered: if the edit is undone, they get their labels back."""
 _OPTION_BYTES = 4
-"""Few enough that a digest says nothing about a password in an option."""
+"""Bytes of a digest: few enough that it reveals nothing about a password in an option."""
 
 
 class LabelledConnector(msgspec.Struct, frozen=True):
-    """A connector as the file knows it: by digests, since options may contain passwords.
+    """A stored connector: digests instead of options, since these may contain passwords.
 
     `form` is equal for equal declarations; `options` has a digest for each option.
     """
@@ -60,7 +60,7 @@ class ConnectorLabels:
     """The labels of all plans' connectors of one direction. Belongs to one thread."""
 
     def __init__(self, folder: str, direction: str) -> None:
-        """`folder` is where they are kept; empty: they are known only as long as the process lives."""
+        """Store labels in `folder`; empty: they are forgotten when the process ends."""
         self._folder = Path(folder) if folder else None
         self._direction = direction
         self._known: dict[PlanKey, PlanLabels] = {}
@@ -68,11 +68,11 @@ class ConnectorLabels:
     def assign(
         self, key: PlanKey, connectors: Sequence[tuple[Connector, str]], taken: Collection[tuple[str, str]]
     ) -> list[str]:
-        """Return the label of each connector of the plan, and keep them.
+        """Return the label of each connector of the plan, and store them.
 
         Args:
             key: The plan.
-            connectors: All its connectors, each with the label under which it runs already, or "".
+            connectors: All its connectors, each with the label under which it runs, or "".
             taken: Streams and labels of connectors that are declared elsewhere.
         """
         before = self._known.get(key)
@@ -139,7 +139,7 @@ def labels_of(
         for place, label in zip(plans[key], given, strict=True):
             found[place] = label
     for place, one in enumerate(wanted):
-        if found[place] is None:  # an artefact: no edit of a plan moves it
+        if found[place] is None:  # an artefact, which edits of plans do not affect
             stream, kind = one.connector.stream, one.connector.type
             used = of_artefacts.setdefault(one.plan(), set())
             used |= {(wanted[at].connector.stream, found[at] or "") for at in plans.get(one.plan(), ())}
@@ -150,7 +150,7 @@ def labels_of(
 
 
 def form_of(connector: Connector) -> str:
-    """Return a digest that is equal for equal declarations, also in other processes."""
+    """Return a digest that is equal for equal declarations, in all processes."""
     return blake2b(msgspec.json.encode(connector), digest_size=16).hexdigest()
 
 
@@ -160,7 +160,7 @@ def assigned(
     """Return the labels after an edit. Pure.
 
     Connectors that run keep theirs, an equal one gets its former one, and an edited one that of the connector with
-    which it has most options in common. All others get a number that none had before.
+    which it has most options in common. All others get a number that was never used.
     """
     wanted = [_described(one) for one, _ in connectors]
     labels = {place: label for place, (_, label) in enumerate(connectors) if label}

@@ -11,7 +11,7 @@ from cep_common.reach.guard import Guard
 from cep_worker.config import WorkerConfig
 
 STAGES_PORTS = range(14_000, 18_000)
-"""The shipped ports of drivers and stages, which may run on this host."""
+"""The default ports of drivers and stages, which may run on this host."""
 
 
 def worker_guard(config: WorkerConfig) -> Guard:

@@ -1,4 +1,4 @@
-"""The sinks that run now, kept in step with what plans and artefacts declare."""
+"""The supervisor of sinks, which runs exactly those that plans and artefacts declare."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 Who = tuple[PlanKey, str, str]
-"""A sink: plan, stream, and its name there."""
+"""Identifies a sink: plan, stream, and its name there."""
 ENDING_MS = 30_000
-"""For how long a sink that is no longer declared may continue delivering what it has, unless that fails: then its
-successor gets it at once."""
+"""How long a removed sink may continue delivering its events. If that fails, its successor gets them at once."""
 
 
 REMAKE_MS = 5_000
@@ -50,23 +49,23 @@ REMAKE_MS = 5_000
 
 
 class _MissingSink:
-    """In place of a sink that cannot be made: results wait for it."""
+    """The placeholder of a sink that cannot be created: it accepts nothing, so results wait."""
 
     def has_room(self) -> bool:
         return False
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
-        raise AssertionError("nothing is offered where there is no room")
+        raise AssertionError("a consumer without room is not offered batches")
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        raise AssertionError("nothing was offered")
+        raise AssertionError("a consumer that was offered nothing has nothing to commit")
 
 
 class _SinkTap:
-    """A sink as the consumer of one plan's stream, whose columns may be in another order.
+    """Adapts a sink to one plan's stream, whose columns may be in another order.
 
-    Results from before an edit of the stream get its present attributes; those that cannot are given to `failed`, with
-    the reason.
+    Results from before an edit of the stream are converted to its present attributes; those that do not fit go to
+    `failed`, with the reason.
     """
 
     lasting = True
@@ -121,9 +120,9 @@ class _RunningSink:
     sink: EventSink | None
     error: str
     label: str
-    """Its type, and a number where the stream has several of it."""
+    """Its type, with a number if the stream has several of it."""
     tried_ms: int | None = None
-    """When it was first seen that it could not be made, or tried again."""
+    """When creating it failed for the first time, or was last retried."""
 
     def change_to(self, declaration: DeclaredConnector) -> None:
         """Change the declaration; the stream of an artefact may belong to other plans than before."""
@@ -137,11 +136,11 @@ class _RunningSink:
         return self.label if self.declared.key is not None else f"artefact {self.label}"
 
     def form(self) -> str:
-        """Return a digest-like form that is equal for equal declarations, also in other processes, without secrets."""
+        """Return a form without secrets that is equal for equal declarations, in all processes."""
         return form_of(self.declared.connector)
 
     def waiting_on_disk(self, on_disk: Mapping[Who, int]) -> int:
-        """Return how many results wait on the disk for it."""
+        """Return the number of results on disk that wait for it."""
         members = self.declared.stream.members
         return sum(on_disk.get((one.key, one.binding.stream, self.name()), 0) for one in members)
 
@@ -153,7 +152,7 @@ class _RunningSink:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EndingSink:
-    """A sink that is no longer declared, since when, and the one that gets what it cannot deliver."""
+    """A removed sink, the time of its removal, and the successor that gets what it cannot deliver."""
 
     sink: EventSink
     since_ms: int
@@ -195,7 +194,7 @@ class SinkSupervisor:
         self._taps: dict[tuple[PlanKey, str], list[_SinkTap]] = {}
 
     def apply(self, wanted: list[DeclaredConnector], now_ms: int) -> None:
-        """Exactly the sinks that `wanted` declares run; unchanged ones continue."""
+        """Run exactly the sinks that `wanted` declares; unchanged ones continue."""
         before, self._running = self._running, []
         kept: list[_RunningSink | None] = []
         for declaration in wanted:
@@ -251,7 +250,7 @@ class SinkSupervisor:
                 threaded[0].replay(events, attempt)
 
     def errors_found(self) -> Iterator[PlanError]:
-        """Return each sink of each plan, and what is wrong with it."""
+        """Return the state of each sink of each plan."""
         for running in self._running:
             connector, sink = running.declared.connector, running.sink
             error = running.error or (redact(sink.last_error()) if sink is not None else "")
@@ -268,7 +267,7 @@ class SinkSupervisor:
                 "sink",
                 one.declared,
                 redact(one.sink.last_error()),
-                max(one.sink.waiting_events(), one.waiting_on_disk(on_disk)),  # the first of them it has in memory, too
+                max(one.sink.waiting_events(), one.waiting_on_disk(on_disk)),  # some are in both
                 one.sink.dropped_events,
                 one.sink.delivered_events,
                 written=one.sink.written if isinstance(one.sink, TopicMetrics) else (),
@@ -278,7 +277,7 @@ class SinkSupervisor:
         )
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass for all sinks, and end those that have delivered the last of their events."""
+        """Tick all sinks, and end removed ones that have delivered their last events."""
         for sink in self._sinks():
             sink.tick(now_ms)
         self._remake(now_ms)
@@ -290,13 +289,13 @@ class SinkSupervisor:
                 self._ending.remove(ending)
 
     def drained(self) -> bool:
-        """Return whether every sink has delivered what it was given."""
+        """Return whether every sink has delivered all of its events."""
         return all(sink.drained() for sink in self._sinks())
 
     def close(self) -> None:
         """End all sinks with the worker.
 
-        The next process delivers what is left for those that are declared; of the others it may know nothing.
+        The next process delivers what is left for declared sinks, but may not know the others.
         """
         for running in self._running:
             if running.sink is not None:
@@ -310,7 +309,7 @@ class SinkSupervisor:
         return running + [ending.sink for ending in self._ending]
 
     def _remake(self, now_ms: int) -> None:
-        """Try again to make the sinks that could not be made."""
+        """Retry creating the sinks that could not be created."""
         made = False
         for running in self._running:
             if running.sink is not None:
@@ -378,7 +377,7 @@ class SinkSupervisor:
 def _alike(one: DeclaredConnector, other: DeclaredConnector) -> bool:
     """Return whether both declare the same sink, perhaps for other plans or a renamed plan.
 
-    The name of the plan counts only where it is shown, as in a log.
+    The name of the plan only matters for sinks that show it, such as `log`.
     """
     if one.connector.type == "log" and one.plan().plan != other.plan().plan:
         return False

@@ -1,4 +1,4 @@
-"""The sources that run now, kept in step with what plans and artefacts declare."""
+"""The supervisor of sources, which runs exactly those that plans and artefacts declare."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SOURCE_TYPES: dict[str, Callable[[SourceContext], EventSource]] = {
     "kafka": kafka_source,
     "zeromq": zeromq_source,
 }
-"""Each type's maker."""
+"""The factory of each type."""
 
 
 @dataclass(slots=True)
@@ -49,12 +49,12 @@ class _RunningSource:
     source: EventSource | None
     failure: str
     label: str
-    """Its type, and a number where the stream has several of it."""
+    """Its type, with a number if the stream has several of it."""
     tried_ms: int = 0
 
     @property
     def error(self) -> str:
-        """Why it could not be made, or what is wrong with it since."""
+        """Return why it could not be created, or its present error."""
         return redact(self.failure if self.source is None else self.source.error)
 
     def is_at(self, key: PlanKey, stream: str) -> bool:
@@ -71,14 +71,14 @@ class SourceSupervisor:
     def __init__(
         self, context: Callable[[DeclaredConnector], SourceContext], secrets: Secrets, positions: str = ""
     ) -> None:
-        """`positions` is the folder of what must be known in the next process; empty: none."""
+        """Store labels in the folder `positions`; empty: nowhere."""
         self._context = context
         self._labels = ConnectorLabels(positions, "source")
         self._secrets = secrets
         self._running: list[_RunningSource] = []
 
     def apply(self, wanted: list[DeclaredConnector], now_ms: int) -> None:
-        """Exactly the sources that `wanted` declares run; unchanged ones continue."""
+        """Run exactly the sources that `wanted` declares; unchanged ones continue."""
         before, self._running = self._running, []
         kept: list[_RunningSource | None] = []
         for declaration in wanted:
@@ -86,7 +86,7 @@ class SourceSupervisor:
             if same is not None:
                 before.remove(same)
             kept.append(same)
-        for running in before:  # their ports and paths must be free before others may take them
+        for running in before:  # before others are started, which may need their ports and paths
             if running.source is not None:
                 running.source.close()
         edited = {one.declared.plan() for one in before}
@@ -101,7 +101,7 @@ class SourceSupervisor:
             self._running.append(same)
 
     def errors_found(self) -> Iterator[PlanError]:
-        """Return each source of each plan, and what is wrong with it."""
+        """Return the state of each source of each plan."""
         for running in self._running:
             connector = running.declared.connector
             for member in running.declared.stream.members:
@@ -139,12 +139,12 @@ class SourceSupervisor:
             found.source.replay(batch, attempt)
 
     def retry(self, now_ms: int) -> None:
-        """Let all sources offer again what waited for room."""
+        """Let all sources retry batches that found no room."""
         for source in self._sources():
             source.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass for all sources."""
+        """Tick all sources."""
         for source in self._sources():
             source.tick(now_ms)
         for place, running in enumerate(self._running):

@@ -30,7 +30,7 @@ SINK_TYPES: dict[str, Callable[[SinkContext], EventSink]] = {
     "rdbms": rdbms_sink,
     "zeromq": zeromq_sink,
 }
-"""Each type's maker."""
+"""The factory of each type."""
 
 OF_COMPILER: dict[str, Callable[[SinkContext], EventSink]] = {"error-store": failed_event_sink}
 """Types that only the compiler adds to plans."""

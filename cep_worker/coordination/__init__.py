@@ -1,1 +1,1 @@
-"""The worker towards managers: heartbeats, commands, and the status that it reports."""
+"""Communication with managers: heartbeats, commands, and the reported status."""

@@ -1,6 +1,6 @@
 """The control thread: reports the worker's status to managers, and receives its instructions.
 
-Nothing here waits for events, and no event waits for anything here: while every manager is away, data flows on.
+It never waits for the data thread, nor the data thread for it: while no manager is up, events continue to flow.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 NAME_TAKEN = "worker-exists"
-"""Another process is the worker of this name."""
+"""The refusal if another process has registered under this worker's name."""
 LEVELS = {
     NAME_TAKEN: logging.ERROR,
     "no-endpoint": logging.DEBUG,
     "stale-epoch": logging.INFO,
     "unknown-plan": logging.INFO,
 }
-"""The log levels of refusals that are no warnings; the last three occur while a topology starts, takes over or ends."""
+"""Log levels of refusals other than warning. The last three occur while a topology starts, takes over or ends."""
 
 LONGEST_WAIT_MS = 1_000
 NO_REVISION = -1
 
 
 class ControlledDataPlane(Protocol):
-    """The data plane as the control thread sees it; every method returns at once."""
+    """The interface of the data plane for the control thread. No method blocks."""
 
     def apply(
         self,
@@ -74,13 +74,13 @@ class ControlledDataPlane(Protocol):
         """
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
-        """Exactly these tenants are limited."""
+        """Replace the rate limits of tenants."""
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
         """Apply the checkpoints of these plans: they decide which results are final."""
 
     def registered(self, *, registered: bool) -> None:
-        """Note whether a manager of the worker's system takes its heartbeats."""
+        """Set whether a manager of the worker's system accepts its heartbeats."""
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         """Connect an inflow to a receiver."""
@@ -107,14 +107,14 @@ class ControlLoop:
         flows: ControlledDataPlane,
         ownership: Ownership | None = None,
     ) -> None:
-        """`ownership` says whose plans are served; without it, whichever manager's."""
+        """Serve the plans of the system in `ownership`; without it, those of any manager."""
         self._config = config
         self._ownership = ownership
         self._worker = worker
         self._clock = clock
         self._flows = flows
         self.insight: InspectionAddress | None = None
-        """Where managers can read the worker's log; to be set before `run`."""
+        """The address at which managers can read the worker's log; set before `run`."""
         self._client = ControlClient(context, config.manager_endpoints(), config.registry.timeout_ms)
         self._woken = threading.Event()
         self._stopping = False
@@ -129,12 +129,12 @@ class ControlLoop:
         """Version of `_reports`: increases when any of them changes."""
         self._known: dict[PlanKey, WorkerPlanReport] = {}
         self._known_number = 0
-        """The plan reports that the manager has, and their version; 0: none."""
+        """The plan reports that the manager has, and their version (0: none)."""
         self._reported: dict[PlanKey, object] = {}
-        """The endpoint of each plan as the manager knows it: heartbeats of the worker renew it."""
+        """The endpoint of each plan that the manager has; heartbeats of the worker renew it."""
 
     def run(self) -> None:
-        """Communicate with the managers until `stop` is called, then send the last message: that the worker leaves."""
+        """Communicate with the managers until `stop` is called, then tell them that the worker shuts down."""
         raise_priority(self._config.registry.priority)  # this thread sends heartbeats
         try:
             while not self._stopping:
@@ -153,7 +153,7 @@ class ControlLoop:
         self._woken.set()
 
     def stop(self) -> None:
-        """`run` will return."""
+        """Make `run` return."""
         self._stopping = True
         self._woken.set()
 
@@ -168,7 +168,7 @@ class ControlLoop:
         return max(1, min(waits))
 
     def _attend(self, now_ms: int) -> None:
-        """Perform due tasks. If a manager is unavailable, try again next time."""
+        """Perform due tasks. If no manager is available, retry next time."""
         try:
             if self._worker_pace.due(now_ms):
                 self._worker_pace.done(now_ms)
@@ -185,14 +185,14 @@ class ControlLoop:
             paced_logger.over("manager", "a manager responds again: manager=%s", self._client.manager().url())
 
     def _take_leave(self) -> None:
-        """Notify the managers of an orderly shutdown."""
+        """Report the orderly shutdown to the managers."""
         try:
             self._register_worker()
         except PeerError as error:
             self._note(error)
 
     def _beat_if_due(self) -> None:
-        """Send a heartbeat that is due between requests: those of a thousand plans take longer than a lease."""
+        """Send a heartbeat if it is due, between requests: those of a thousand plans take longer than a lease."""
         now_ms = self._clock.monotonic_ms()
         if self._worker_pace.due(now_ms):
             self._worker_pace.done(now_ms)
@@ -207,7 +207,7 @@ class ControlLoop:
         config = self._config
         parts, snapshots = self._flows.parts(), self._flows.snapshots()
         reports = tuple(snapshot.report for snapshot in snapshots)
-        # A plan with which nothing has happened keeps its report.
+        # an unchanged plan keeps its report
         if [*map(id, reports)] != [*map(id, self._reports)]:
             self._reports, self._number = reports, self._number + 1
         base = self._known_number if list(self._known) == [one.key for one in reports] else 0
@@ -276,9 +276,9 @@ class ControlLoop:
         }
 
     def _follows(self, system: str, *, adopts: bool = False) -> bool:
-        """Return whether to obey the managers of that system.
+        """Return whether to follow the managers of that system.
 
-        It is the one whose plans are served, or it `adopts` this worker.
+        This is so if its plans are served, or if it `adopts` this worker.
 
         Managers of another system do not know the plans whose events are stored here, and would report all of them as
         missing.
@@ -308,7 +308,7 @@ class ControlLoop:
         return False
 
     def _step_back(self) -> None:
-        """Stop serving plans because another process is the worker of this name; what was accepted stays on disk."""
+        """Stop serving plans because another process has this worker's name; accepted events stay on disk."""
         keys = tuple(snapshot.report.key for snapshot in self._flows.snapshots())
         if keys:
             self._flows.apply((), keys)
@@ -318,7 +318,7 @@ class ControlLoop:
         """Register the endpoints whose state differs from what the manager knows."""
         snapshots = self._flows.snapshots()
         present = {snapshot.report.key for snapshot in snapshots if snapshot.outflow is not None}
-        # In place: a heartbeat between two requests may hear which of them the manager needs again.
+        # In place: the answer to a heartbeat between two requests may say which registrations the manager needs again.
         for gone in self._reported.keys() - present:
             del self._reported[gone]
         for snapshot in snapshots:
@@ -362,7 +362,8 @@ class ControlLoop:
     def _ask(self, message: RegisterWorker | ListPlans | RegisterEndpoint | RequestEndpoint) -> object:
         """Return the answer to `message`, or None when it was refused.
 
-        A topology that is starting has no endpoints yet; an old epoch is replaced by the next list of plans.
+        A refusal is no error: a starting topology has no endpoints yet, and the next list of plans replaces an old
+        epoch.
 
         Raises:
             PeerError: the manager does not answer.

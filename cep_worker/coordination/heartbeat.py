@@ -1,4 +1,4 @@
-"""When a worker sends which request to a manager.
+"""Timers of requests to managers.
 
 Pure: a function of times, without a clock of its own.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class HeartbeatTimer:
-    """Something to be done at once when it changes, and every `interval_ms` otherwise."""
+    """A timer of a request that is sent every `interval_ms`, and at once after a change."""
 
     interval_ms: int
     done_ms: int | None = None
@@ -33,7 +33,7 @@ class HeartbeatTimer:
 
 @dataclass(slots=True)
 class RetryTimer:
-    """Things that are requested again every `interval_ms` until they exist."""
+    """Timers of requests that are repeated every `interval_ms` until they succeed."""
 
     interval_ms: int
     _tried_ms: dict[Hashable, int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class RetryTimer:
     def due(self, wanted: Iterable[Hashable], now_ms: int) -> list[Hashable]:
         """Return the members of `wanted` whose interval has passed, and record the attempt.
 
-        Members that are no longer wanted are forgotten, so they are due at once when they are wanted again.
+        Other members are forgotten, so they are due at once when they are wanted again.
         """
         names = dict.fromkeys(wanted)
         self._tried_ms = {name: tried_ms for name, tried_ms in self._tried_ms.items() if name in names}

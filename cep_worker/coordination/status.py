@@ -23,7 +23,10 @@ from cep_worker.serving.served_plans import ServedPlans
 
 
 class StatusCollector:
-    """`look` and `keep` belong to the data thread; the rest may be called from any, and is not older than a tick."""
+    """Collects the status of the data plane's parts.
+
+    The data thread calls `look` and `keep`. Any thread may call the rest, whose results are at most one tick old.
+    """
 
     def __init__(
         self,
@@ -45,13 +48,13 @@ class StatusCollector:
         self._error_tracker = ErrorTracker()
         self._connectors: tuple[ConnectorMetrics, ...] = ()
         self._since: dict[tuple[str, ...], int] = {}
-        """When each connector with an error began to fail, in time of day."""
+        """When each failing connector began to fail, in time of day."""
         self._listeners: tuple[ListenerReport, ...] = ()
         self._taken: tuple[tuple[int, int], ...] = ()
         self._snapshots: dict[PlanKey, tuple[PlanSnapshot, str, tuple[ErrorRecord, ...]]] = {}
-        """The last one of each plan, with the errors that it was made for."""
+        """The last snapshot of each plan, with the errors that it contains."""
         self._wrong: set[PlanKey] = set()
-        """Plans with something wrong at the last look."""
+        """Plans with an error at the last inspection."""
         self._served_then = -1
         self.plans: tuple[PlanSnapshot, ...] = ()
         """The current state of the plans."""
@@ -86,7 +89,7 @@ class StatusCollector:
             self._served_then = self._served.served
             self._snapshots = {key: self._snapshots[key] for key in flows if key in self._snapshots}
         else:
-            # A plan with which nothing has happened is as it was: a thousand of them cost nothing.
+            # Unchanged plans keep their snapshots, so that a thousand idle plans cost nothing.
             keys = {flow.plan.key for flow in self._served.changed} | before | self._wrong
             looks = [(key, flows[key]) for key in keys if key in flows]
         for key, flow in looks:
@@ -104,7 +107,7 @@ class StatusCollector:
             self.plans = tuple(self._snapshots[key][0] for key in flows)
 
     def _stirred(self) -> Iterator[tuple[PlanKey, PlanFlow]]:
-        """Yield the deployed plans with which something happens."""
+        """Yield the deployed plans that have changed."""
         flows = self._served.flows
         for flow in self._served.stirred:
             key = flow.plan.key
@@ -162,7 +165,7 @@ class StatusCollector:
     def _find_errors(
         self, problems: Mapping[PlanKey, str], sources: Iterable[PlanError], sinks: Iterable[PlanError]
     ) -> Iterator[PlanError]:
-        """Yield what is wrong now, and what has dropped events; a part with which all is well need not be named."""
+        """Yield the parts with an error or with dropped events; parts without may be omitted."""
         for one in (*sources, *sinks):
             if one.text or one.dropped_events:
                 yield one
@@ -171,7 +174,7 @@ class StatusCollector:
             if problem:
                 yield PlanError(key, "declarations", "connector", problem)
         for key, flow in self._stirred():
-            # An idle plan has no error: one that has is not quiet.
+            # A plan with an error is never idle.
             for part, code, text in flow.errors_found():
                 if text:
                     yield PlanError(key, part, code, text)

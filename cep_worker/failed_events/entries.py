@@ -20,7 +20,7 @@ from topology.events.frames import concatenate, event_rows
 Kind = Literal["stream", "sink", "source"]
 
 LARGEST_WHOLE = 2**53
-"""Greater whole numbers are shown as texts: not every reader of JSON has them."""
+"""Greater integers are shown as strings, since not every JSON parser supports them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class FailureOrigin:
 
 @dataclass(frozen=True, slots=True)
 class FailedBatch:
-    """Events that could not be handled, why, and the query in which they failed (empty: in no query)."""
+    """Events that could not be processed, why, and the query in which they failed (empty: none)."""
 
     events: pa.RecordBatch
     reason: str
@@ -47,9 +47,9 @@ class FailedBatch:
 
 @dataclass(frozen=True, slots=True)
 class FailedEventEntry:
-    """Failed events of one origin and reason, since `time_ms` (of the day) in the store.
+    """Failed events of one origin and reason, stored at `time_ms` (time of day).
 
-    `id` is the same on no other worker.
+    `id` is unique among all workers.
     """
 
     id: str
@@ -78,7 +78,7 @@ def bounded(reason: str) -> str:
 
 
 def joined(failed: Iterable[FailedBatch]) -> Iterator[FailedBatch]:
-    """Return the same events in order, those of one reason that follow each other together."""
+    """Return the events in order, consecutive ones with the same reason joined."""
     alike: list[FailedBatch] = []
     for one in failed:
         if alike and (one.reason, one.query, one.events.schema) != (
@@ -94,7 +94,7 @@ def joined(failed: Iterable[FailedBatch]) -> Iterator[FailedBatch]:
 
 
 def pieces(events: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Return the events in batches of at most `most_bytes`, and single events that have more."""
+    """Return the events in batches of at most `most_bytes`; larger single events get a batch of their own."""
     if events.num_rows <= 1 or events.nbytes <= most_bytes:
         yield events
         return

@@ -27,7 +27,7 @@ from topology.events.conversion import attributes_of, conversion_problem, conver
 
 MOST_IDS = 100
 MOST_REPLAYED = 1_000
-"""The most entries that one request replays."""
+"""The maximum number of entries that one request replays."""
 MOST_SHOWN = 100
 REPLAY_S = 5.0
 """The longest time that one request replays; the rest is left for the next request."""
@@ -36,7 +36,7 @@ REPLAY_S = 5.0
 class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The entries of `plan` with these `ids`, or `all` of them.
 
-    `id` is what stays when a plan is renamed; empty: the plan is the one that has the name now.
+    `id` stays the same when a plan is renamed; empty: the plan that has the name now.
     """
 
     plan: str
@@ -47,7 +47,7 @@ class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def wanted(self) -> tuple[str, ...] | None:
         """Return the ids, None for all.
 
-        Raises InputError when both are asked for, or nothing is.
+        Raises InputError if both or neither are given.
         """
         if self.all == bool(self.ids):
             raise InputError("bad-request", "specify ids, or all: true")
@@ -55,7 +55,7 @@ class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RefusedReplay(msgspec.Struct, frozen=True):
-    """An entry that stays, and why."""
+    """An entry that was not replayed, and why."""
 
     id: str
     code: str
@@ -63,7 +63,7 @@ class RefusedReplay(msgspec.Struct, frozen=True):
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
-    """`replayed` entries were removed, their `events` were accepted; `refused` stay.
+    """The result of a replay: `replayed` entries with `events` were accepted and removed; `refused` ones stay.
 
     The events of `under_way` are still being delivered by their sink. `left` were requested but not reached in time.
     """
@@ -79,7 +79,7 @@ class ReplayTargets(Protocol):
     """Where to replay events; any thread may call."""
 
     def imported(self) -> StreamDirectory:
-        """Return the event streams that take events now."""
+        """Return the event streams that accept events now."""
 
     def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
         """Offer `batch` to the stream's inflows."""
@@ -130,7 +130,7 @@ class ReplayAttempt:
         self._finish()
 
     def refuse(self, problem: InputError) -> None:
-        """End the attempt without a try: the entry stays as it was."""
+        """End the attempt before trying: the entry stays unchanged."""
         self._problem = problem
         self._finish()
 
@@ -140,7 +140,7 @@ class ReplayAttempt:
 
 
 class FailedEventService:
-    """The operations that the HTTP server performs on the store. They may block; any thread may call them."""
+    """The operations of the HTTP server on the store. They may block. Thread-safe."""
 
     def __init__(self, store: FailedEventStore, offers: ReplayTargets) -> None:
         self._store = store
@@ -204,10 +204,10 @@ class FailedEventService:
         with contextlib.ExitStack() as last:
             last.callback(self._ended, id_)
             entry = next(iter(self._store.entries(key, (id_,), 1)), None)
-            if entry is None:  # somebody else was first
+            if entry is None:  # another request was first
                 return 0
             if entry.origin.kind != "stream":
-                last.pop_all()  # from now on the attempt says when it has ended
+                last.pop_all()  # from now on the attempt reports its own end
                 if not self._to_connector(entry, deadline):
                     return None
             else:
@@ -216,7 +216,7 @@ class FailedEventService:
             return rows
 
     def _to_connector(self, entry: FailedEventEntry, deadline: float) -> bool:
-        """Return whether the sink has delivered the events, or the source taken them; False while it tries."""
+        """Return whether the sink has delivered the events, or the source accepted them; False while it tries."""
         origin = entry.origin
         attempt = ReplayAttempt(self._store, entry, lambda: self._ended(entry.id))
         replay = self._offers.replay_to_sink if origin.kind == "sink" else self._offers.replay_to_source

@@ -1,7 +1,7 @@
 """The failed-event store: a worker's own database of events that could not be processed.
 
-`<errors.path>/<worker>/errors.db` is made when the first event is kept, and used by one process at a time. Entries are
-safely on the disk when `keep` has returned.
+`<errors.path>/<worker>/errors.db` is created with the first entry, and used by one process at a time. Entries are
+durable when `keep` returns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 FILE = "errors.db"
 UNAVAILABLE = "errors-unavailable"
-"""The code for a store that cannot be read or written now."""
+"""The error code if the store cannot be read or written now."""
 
 _METADATA = MetaData()
 _ENTRIES = Table(
@@ -75,7 +75,7 @@ _OWNERS = Table(
     Column("deployed_ms", BigInteger, nullable=False),
     Column("missing_ms", BigInteger, nullable=False),
 )
-"""When each plan with entries was first deployed, and the time of day since which it is missing without having been
+"""When each plan with entries was first deployed, and since when (time of day) it is missing without having been
 undeployed (0: it exists)."""
 
 
@@ -93,7 +93,7 @@ class FailedEventStore:
 
     When it is full, new entries are dropped, since the oldest show how the problem began.
 
-    Thread-safe. Threads that must not wait for a disk call only `counts` and `keep_only`.
+    Thread-safe. Threads that must not block on a disk call only `counts` and `keep_only`.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class FailedEventStore:
     def open_existing(self) -> None:
         """Count the entries of earlier processes.
 
-        A store that cannot be used logs the reason, now and at each use.
+        If the store cannot be used, the reason is logged now and at each use.
         """
         if self._file.exists():
             try:
@@ -135,7 +135,7 @@ class FailedEventStore:
         return {key: count for key, count in self._counts.copy().items() if count > 0}
 
     def keep(self, origin: FailureOrigin, failed: Iterable[FailedBatch]) -> KeepResult:
-        """Store the events durably, as far as there is room."""
+        """Store the events durably while there is room."""
         parts = self._parts(failed)
         try:
             with self._lock:
@@ -151,11 +151,11 @@ class FailedEventStore:
         return KeepResult(_rows(taken), lost, self._why_lost(parts, room) if lost else "")
 
     def keep_of_stream(self, key: PlanKey, stream: str, events: pa.RecordBatch, reason: str) -> int:
-        """Keep accepted events of the stream that cannot continue, for that reason; give how many could not be kept."""
+        """Store accepted events of the stream that cannot be processed. Return how many could not be stored."""
         return self._keep(FailureOrigin(key, stream, "stream"), events, reason)
 
     def keep_of_sink(self, key: PlanKey, stream: str, sink: str, events: pa.RecordBatch, reason: str) -> int:
-        """Keep results that the stream's sink cannot take, for that reason; give how many could not be kept."""
+        """Store results that the stream's sink cannot deliver. Return how many could not be stored."""
         return self._keep(FailureOrigin(key, stream, "sink", sink), events, reason)
 
     def _keep(self, origin: FailureOrigin, events: pa.RecordBatch, reason: str) -> int:
@@ -215,7 +215,7 @@ class FailedEventStore:
         served: Mapping[PlanKey, int] = MappingProxyType({}),
         removed: Collection[RemovedPlan] = (),
     ) -> None:
-        """Note which plans exist; those that are `served` were deployed first at that time."""
+        """Set which plans exist, and when the `served` ones were first deployed."""
         owners = {key: served.get(key, 0) if key in plans else -1 for key in self.counts()}
         if owners != self._owners:
             self._owners = owners
@@ -223,7 +223,7 @@ class FailedEventStore:
             threading.Thread(target=task, name="error store", daemon=True).start()
 
     def owners(self) -> dict[PlanKey, tuple[int, int]]:
-        """Return for each plan with entries when it was first deployed, and since when it is missing (0: it is not).
+        """Return for each plan with entries when it was first deployed, and since when it is missing (0: it exists).
 
         Raises:
             InputError: `errors-unavailable`.
@@ -256,7 +256,7 @@ class FailedEventStore:
                     self._run(lambda connection, note=since: _own(connection, *note), None)  # type: ignore[misc]
                     logger.error("plan with failed events is missing and was not undeployed: plan=%s entries=%d",
                                  key.topology(), self._counts[key])  # fmt: skip
-        except InputError as error:  # tried again when plans change
+        except InputError as error:  # retried when plans change
             self._owners = None
             logger.error("entries of plans that are gone cannot be deleted: reason=%s", error)  # noqa: TRY400 - the text says it all
 
@@ -267,7 +267,7 @@ class FailedEventStore:
                        key.topology(), count, reason)  # fmt: skip
 
     def _parts(self, failed: Iterable[FailedBatch]) -> list[FailedBatch]:
-        """Return what makes an entry each."""
+        """Return the events in parts that become one entry each."""
         return [
             FailedBatch(part, bounded(one.reason), one.query)
             for one in joined(failed)
@@ -275,7 +275,7 @@ class FailedEventStore:
         ]
 
     def _room_taken(self, key: PlanKey) -> int:
-        """Return how many entries the plan has; those of a former process are counted first."""
+        """Return how many entries the plan has, which may be from an earlier process."""
         if self._engine is None and self._file.exists():
             self._opened()
         return self._counts[key]
@@ -317,7 +317,7 @@ class FailedEventStore:
         return count
 
     def _run(self, call: Callable[[Connection], T], nothing: T) -> T:
-        """Return what `call` gives in a transaction; `nothing` where nothing was ever kept."""
+        """Return the result of `call` in a transaction, or `nothing` if nothing was ever stored."""
         try:
             with self._lock:
                 if self._engine is None and not self._closed and not self._file.exists():
@@ -345,15 +345,15 @@ class FailedEventStore:
         return self._opened().begin()
 
     def _opened(self) -> Engine:
-        """Return the database, made when it is missing.
+        """Return the database, which is created if missing.
 
         Raises SQLAlchemyError and OSError.
         """
         if self._closed:
-            raise OSError("the worker leaves")
+            raise OSError("the worker is shutting down")
         if self._engine is None:
             make_private(self._file.parent)
-            self._file.touch(mode=0o600)  # SQLite's other files are made alike
+            self._file.touch(mode=0o600)  # SQLite creates its other files with the same mode
             url = URL.create("sqlite", database=str(self._file))
             engine = sqlalchemy.create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
             sqlalchemy.event.listen(engine, "connect", _prepare)

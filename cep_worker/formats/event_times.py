@@ -14,12 +14,12 @@ from siddhi.column_names import TIMESTAMP
 USUAL_TIMESTAMP = "ts"
 
 EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999: there are dates for these times, and no window's arithmetic leaves the range of a long."""
+"""The years 1 to 9999: these times have dates, and the arithmetic of windows does not overflow a long."""
 WRONG_TIME = "is the event's time in milliseconds since 1970 and must lie between the years 1 and 9999"
 
 
 def strange_times(times: pa.Array, most: int = 1) -> list[int]:
-    """Return the first rows whose time is not between the years 1 and 9999, `most` of them at most.
+    """Return up to `most` rows whose time is not between the years 1 and 9999.
 
     Null is not a time.
     """
@@ -34,7 +34,7 @@ def strange_times(times: pa.Array, most: int = 1) -> list[int]:
 
 
 def usual_timestamp(schema: StreamSchema) -> str | None:
-    """Under `_timestamp`, which may also be an attribute of type long; nowhere if it is one of another type."""
+    """Return the default name of the time, `_timestamp`, unless it is an attribute of a type other than long."""
     return TIMESTAMP if dict(schema.attributes).get(TIMESTAMP, "long") == "long" else None
 
 

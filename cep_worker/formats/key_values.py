@@ -77,7 +77,7 @@ def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Key
 
 
 class KeyValueReader:
-    """Makes batches of `wanted` attributes of batches with `offered` ones, by `keys`.
+    """Converts batches with `offered` attributes to batches with `wanted` ones, by `keys`.
 
     Other values are ignored. `problems` lists why batches cannot be converted.
     """

@@ -1,6 +1,6 @@
 """Values of type `object`: JSON of bounded depth.
 
-The engine decodes and walks them when a query uses them, and fails on deeper ones.
+The engine decodes them when a query uses them, and fails on deeper ones.
 """
 
 from __future__ import annotations

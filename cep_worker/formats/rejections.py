@@ -1,6 +1,6 @@
 """Messages about events that do not match their stream.
 
-All events of a body are taken, or none.
+All events of a body are accepted, or none.
 """
 
 from __future__ import annotations

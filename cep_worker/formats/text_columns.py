@@ -27,10 +27,10 @@ from topology.events.frames import CURRENT, arrow_schema
 
 _FLOATING = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _PLAIN = {"int": r"^-?[0-9]{1,10}$", "long": r"^-?[0-9]{1,19}$", "float": _FLOATING, "double": _FLOATING}
-"""Texts that Arrow reads as Java does."""
+"""Texts that Arrow parses as Java does."""
 _BITS = {"int": 32, "long": 64}
 _LONGEST_NUMBER = 1_000
-"""More characters than any number needs; longer texts take time to read."""
+"""The maximum length of a number; longer texts are rejected since they take time to parse."""
 _LARGEST_FLOAT = 3.4028235677973366e38
 _BLANKS = "".join(map(chr, range(0x21)))
 _MOST_SHOWN = 40
@@ -40,7 +40,7 @@ class TextColumns:
     """Makes batches of `schema` from texts, a column per attribute.
 
     `timestamp` is the attribute that holds the event's time; None uses `_timestamp` if that is an attribute of type
-    long and not null, and the present otherwise. InputError when it is no such attribute.
+    long and not null, else the current time. Raises InputError for an attribute that cannot hold the time.
     """
 
     def __init__(self, schema: StreamSchema, timestamp: str | None = None) -> None:
@@ -78,7 +78,7 @@ class TextColumns:
         return pa.RecordBatch.from_arrays([times, kinds, *arrays], schema=self._arrow_schema)
 
     def _times(self, arrays: list[pa.Array], count: int, now_ms: int, found: list[InvalidEvent]) -> pa.Array:
-        """Return the time of each event; where it is missing, `found` gets the misfits."""
+        """Return the time of each event; missing times are added to `found`."""
         if self._time is None:
             return pa.array(np.full(count, now_ms, np.int64))
         times = arrays[[name for name, _ in self._schema.attributes].index(self._time)].cast(pa.int64())
@@ -117,7 +117,7 @@ def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, s
         except ValueError as problem:
             values.append(None)
             problems.append((row, str(problem)))
-            if len(problems) >= MOST_DETAILS:  # more details would not help
+            if len(problems) >= MOST_DETAILS:  # more details do not help users
                 values += [None] * (len(texts) - len(values))
                 break
     return pa.array(values, wanted), problems
@@ -152,7 +152,7 @@ def _read_integer(kind: str, text: str) -> int | None:
 def _read_floating(kind: str, text: str) -> float | None:
     try:
         number = parse_floating(text)
-    except OverflowError:  # as a hexadecimal number
+    except OverflowError:  # float.fromhex raises it
         raise ValueError(f"is out of range for {kind}") from None
     if number is None or text.endswith(("NaN", "Infinity")):
         return number

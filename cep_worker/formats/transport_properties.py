@@ -1,4 +1,4 @@
-"""Attributes whose values are sent beside a body: `trp:<name>` in `@attributes`, a header of a request.
+"""Transport properties: attributes whose values are sent as headers, declared as `trp:<name>` in `@attributes`.
 
 @attributes(symbol='$.symbol', sender='trp:X-Sender')
             └── the mapper's ──┘   └── one value for all events of the body
@@ -21,12 +21,12 @@ from query_plan.connectors.attribute_paths import PATHS, by_attribute, split_pat
 from topology.events.frames import arrow_schema
 
 SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
-"""The sender's credentials: they are no business of plans."""
+"""Headers with the sender's credentials, which plans must not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitAttributes:
-    """The attributes that the mapper reads, and the `properties` of the transport, by their names there."""
+    """The attributes that the mapper reads from bodies, and the transport `properties` by their names."""
 
     connector: Connector
     body: StreamSchema
@@ -59,7 +59,7 @@ def split_attributes(connector: Connector, schema: StreamSchema, where: str) -> 
 
 
 def body_schema(schema: StreamSchema, properties: tuple[tuple[str, str], ...]) -> StreamSchema:
-    """Return what bodies have of `schema`."""
+    """Return the part of `schema` that bodies contain."""
     beside = dict(properties)
     return StreamSchema(schema.stream, tuple(one for one in schema.attributes if one[0] not in beside))
 

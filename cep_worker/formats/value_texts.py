@@ -1,4 +1,4 @@
-"""Values as texts, as Java writes them: what `text_columns` reads back.
+"""Values as text in Java's format, which `text_columns` can parse.
 
 An object is its JSON in base64.
 """
@@ -34,7 +34,7 @@ def value_text(kind: str, value: Any) -> str:
 def text_column(kind: str, column: pa.Array) -> list[str | None]:
     """Return the text of each value; None for null."""
     texts: list[str | None]
-    if kind in ("string", "bool", "int", "long"):  # Arrow writes them as Java does
+    if kind in ("string", "bool", "int", "long"):  # Arrow's format is Java's
         texts = column.cast(pa.string()).to_pylist()
     elif kind in ("float", "double"):
         valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None

@@ -1,6 +1,6 @@
-"""The HTTP front of a worker: events in, streams and health out.
+"""The HTTP interface of a worker: accepts events, and serves streams, health and metrics.
 
-Views parse, ask the gateway, answer.
+Views parse the request, call the gateway and format the response.
 
 Every error is JSON: `{"code": …, "message": …, "details": [{"index": …, "attribute": …, "problem": …}]}`.
 """
@@ -48,10 +48,10 @@ LONGEST_LIMIT = len(str(MOST_SHOWN))
 
 
 class Gateway(Protocol):
-    """The interface of the worker for the HTTP server. Every method may be called from any thread."""
+    """The interface of the worker for the HTTP server. Thread-safe."""
 
     def imported(self) -> StreamDirectory:
-        """Return the event streams that take events now."""
+        """Return the event streams that accept events now."""
 
     def submit(
         self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
@@ -59,10 +59,10 @@ class Gateway(Protocol):
         """Offer `batch` to the stream's inflows, once if it has an `origin`."""
 
     def answered(self) -> AnsweredRequests:
-        """Return the answers of requests that may be repeated."""
+        """Return the answers kept for requests with an idempotency key."""
 
     def http_source(self, path: str) -> HttpSource | None:
-        """Return the source that is declared for `path`, if there is one."""
+        """Return the source at `path`, if there is one."""
 
     def plan_key(self, tenant: int, name: str) -> PlanKey:
         """Return the plan that has the name now.
@@ -72,25 +72,25 @@ class Gateway(Protocol):
         """
 
     def failed_event_service(self) -> FailedEventService:
-        """Return where failed events are looked at, replayed and discarded."""
+        """Return the service that lists, replays and discards failed events."""
 
     def orphan_service(self) -> OrphanedEventService:
-        """Return where it is looked at what was set aside, as its plan is missing."""
+        """Return the service that lists, restores and discards events of missing plans."""
 
     def limit_wait_ms(self, tenant: int) -> int:
-        """Return how long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
+        """Return how long the tenant must wait because it exceeded its limit; 0: not at all."""
 
     def events_per_s(self, tenant: int) -> int:
-        """Return how many events a second the tenant may send; 0: any number."""
+        """Return the tenant's limit of events per second; 0: unlimited."""
 
     def now_ms(self) -> int:
         """Return the worker's clock."""
 
     def leaving(self) -> bool:
-        """Return whether no more events are taken."""
+        """Return whether the worker shuts down and accepts no more events."""
 
     def health(self) -> dict[str, Any]:
-        """Return how the worker is, for monitoring."""
+        """Return the status of the worker, for monitoring."""
 
     def not_live(self) -> str:
         """Return why the worker should be restarted, or ""."""
@@ -99,7 +99,7 @@ class Gateway(Protocol):
         """Return why the worker cannot serve plans now, or ""."""
 
     def metrics(self) -> WorkerMetrics:
-        """Return what the worker has done, for its metrics."""
+        """Return the metrics of the worker."""
 
 
 def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> Flask:
@@ -234,7 +234,7 @@ def _submit(
     gateway: Gateway, source: HttpSource, batch: pa.RecordBatch, wait_ms: int, origin: BatchOrigin | None
 ) -> None:
     tenant = source.stream.tenant()
-    if (limited_ms := gateway.limit_wait_ms(tenant)) > wait_ms:  # it would keep others from this thread, in vain
+    if (limited_ms := gateway.limit_wait_ms(tenant)) > wait_ms:  # waiting would occupy this thread in vain
         raise over_limit(tenant, limited_ms)
     taken = gateway.submit(source.source, source.stream, batch, origin)
     try:
@@ -244,7 +244,7 @@ def _submit(
             if limited_ms := gateway.limit_wait_ms(tenant):
                 raise over_limit(tenant, limited_ms) from None
             raise no_room(source.stream.schema.stream) from None
-        taken.result()  # taken in this very moment
+        taken.result()  # it was accepted at this moment
 
 
 def _sees_system(gate: Gate) -> bool:

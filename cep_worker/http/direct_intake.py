@@ -1,11 +1,11 @@
-"""Small posts of events, taken on the loop's thread of an HTTP server and joined across connections.
+"""Small posts of events, accepted on the loop's thread of an HTTP server and joined across connections.
 
     POST ─▶ decoded ─┐
     POST ─▶ decoded ─┼─▶ lane of the source ──▶ one batch ──▶ data thread: log, disk, passive node ──▶ every POST: 202
-    POST ─▶ decoded ─┘    (gathers while the batch before is on its way)
+    POST ─▶ decoded ─┘    (collects posts while the previous batch is in flight)
 
-Whatever is out of the ordinary, refusals above all, is left to the application, which answers with reasons: this is a
-faster way to the same answers.
+All other requests, such as those that are refused, are left to the application, which gives detailed reasons: this is a
+fast path with the same results.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from topology.events.frames import concatenate
 logger = logging.getLogger(__name__)
 
 SMALL_BYTES = 65_536
-"""Larger bodies are left to threads: they would keep all connections waiting."""
+"""Larger bodies are left to threads, since decoding them would block all connections."""
 MOST_ROWS, MOST_BYTES = 4_096, 1_048_576
 """The maximum number of events, and size of bodies, that are combined into one batch."""
 LIMITED_SHARE = 20
-"""For a tenant with a quota, at most this share of a second's events is joined, since a batch is accepted whole while
-any quota is left."""
+"""For a tenant with a limit, at most this share of a second's events is joined, since a whole batch is accepted while
+any budget is left."""
 WAITING_ROWS = 65_536
 """The number of events of a source that may wait for its batch; further requests are refused at once."""
 MOST_TARGETS = 4_096
 EVENTS = b"/events/"
 QUICK_FORMATS = (JsonFormat, CsvFormat, TextFormat, XmlFormat)
-"""Formats that are read without waiting. Other formats may wait for a schema registry, which must delay only their own
+"""Formats that are decoded without blocking. Others may wait for a schema registry, which must only delay their own
 connection."""
 LINES = frozenset(name.encode() for name in NDJSON)
 TOO_MANY = "too many requests a second; send them more slowly"
@@ -119,7 +119,7 @@ class DirectIntake:
         self._hosts: dict[bytes, bool] = {}
 
     def take(self, exchange: Exchange) -> bool:
-        """Return whether it answers the exchange: an ordinary small post of events, or something that is not there."""
+        """Return whether it handles the exchange: an ordinary small post of events, or an unknown path."""
         request = exchange.request
         headers = request.headers
         if request.body_bytes > SMALL_BYTES or request.version != "1.1" or self._gateway.leaving():
@@ -135,15 +135,15 @@ class DirectIntake:
                 return self._refuse(exchange, principal)
             return request.body_bytes > 0 and self._read(exchange, target)
         except (InputError, UnauthorisedError, HTTPException, ValueError):
-            return False  # the application says what is wrong, and where
+            return False  # the application reports what is wrong, and where
 
     def _refuse(self, exchange: Exchange, principal: Principal | None) -> bool:
-        """Refuse a request for which there is nothing; False: there may be something."""
+        """Refuse a request to an unknown path. Return whether it was refused."""
         request = exchange.request
         if (principal is not None and principal.tenant is not None) or b"tenant" in request.headers:
             return False
         if self._gateway.http_source(f"{self._address}{request.target.decode('latin-1')}") is not None:
-            return False  # of a format that is read in a thread
+            return False  # a format that is decoded in a thread
         refused = self._unknown.answer(request, self._gateway.imported())
         if refused is None:
             return False
@@ -184,7 +184,7 @@ class DirectIntake:
         return target if principal is None or speaks_for(principal, target.tenant) else None
 
     def _is_present(self, target: _Target, path: bytes) -> bool:
-        """Return whether the path still means that; what streams are called is looked after by `_target`."""
+        """Return whether the path still refers to the target; `_target` handles changed names of streams."""
         if path.startswith(EVENTS):
             return True
         return self._gateway.http_source(f"{self._address}{path.decode('latin-1')}") is target.source
@@ -217,7 +217,7 @@ class DirectIntake:
     # ---- events -----------------------------------------------------------------------------------------------------
 
     def _read(self, exchange: Exchange, target: _Target) -> bool:
-        """Read the events and pass them on. Raises what the application answers to."""
+        """Decode the events and add the post to its lane. Raises errors that the application turns into a response."""
         request = exchange.request
         body = request.body() or b""
         headers = request.headers
@@ -250,7 +250,7 @@ class DirectIntake:
         return True
 
     def _add(self, post: _Post, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the post wait in its lane, or set its answer: its connection, which is asking, sends that itself."""
+        """Queue the post in its lane, or set its answer, which its connection sends after this call."""
         source = post.target.source
         name = (source.source, source.timestamp_key)
         lane = self._lanes.get(name)
@@ -269,13 +269,13 @@ class DirectIntake:
             self._schedule(lane, loop)
 
     def _schedule(self, lane: _Lane, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the lane sent behind everything that is read now, unless a batch of it is on its way."""
+        """Send the lane after everything that can be read now, unless a batch of it is in flight."""
         if lane.waiting and not lane.under_way and not lane.scheduled:
             lane.scheduled = True
             loop.call_soon(self._send, lane, loop)
 
     def _send(self, lane: _Lane, loop: asyncio.AbstractEventLoop) -> None:
-        """Submit everything that waits, joined as far as that goes."""
+        """Submit all waiting posts, joined as far as possible."""
         lane.scheduled = False
         while lane.waiting:
             posts = self._next_posts(lane)
@@ -291,13 +291,13 @@ class DirectIntake:
             self._submit(lane, posts, _batch_of(posts, self._gateway.now_ms()), loop)
         except EventsRejectedError as error:
             return error
-        except Exception:  # the loop would swallow it, and these clients would wait forever
+        except Exception:  # uvloop would only log it, and these clients would wait forever
             logger.exception("events could not be submitted: posts=%d", len(posts))
             self._answer(posts, _defect())
         return None
 
     def _next_posts(self, lane: _Lane) -> list[_Post]:
-        """Take posts whose events can be one batch: in order, of the same stream, none with a key."""
+        """Take posts that can form one batch: consecutive ones of the same stream without idempotency keys."""
         first = lane.waiting.popleft()
         posts, rows, size = [first], first.rows, first.exchange.request.body_bytes
         limit = self._gateway.events_per_s(first.target.tenant)
@@ -322,7 +322,7 @@ class DirectIntake:
 
         def settled(future: Future[None]) -> None:
             if not future.cancelled():
-                with suppress(RuntimeError):  # the server has stopped, and with it all connections
+                with suppress(RuntimeError):  # the server and all connections have stopped
                     loop.call_soon_threadsafe(self._settled, lane, posts, future, expire, loop)
 
         taken.add_done_callback(settled)
@@ -358,7 +358,7 @@ class DirectIntake:
                 self._answer([post], error)
 
     def _expire(self, lane: _Lane, posts: list[_Post], taken: Future[None], loop: asyncio.AbstractEventLoop) -> None:
-        """Refuse what has waited for room long enough, unless it is being taken in this very moment."""
+        """Refuse posts that have waited for room too long, unless they are being accepted at this moment."""
         if not taken.cancel():
             return
         lane.under_way -= 1
@@ -420,7 +420,7 @@ def _batch_of(posts: list[_Post], now_ms: int) -> pa.RecordBatch:
 
 
 def _header(headers: Mapping[bytes, bytes], name: str) -> str | None:
-    """Return the value of a header as the application has it."""
+    """Return the value of a header as WSGI decodes it."""
     value = None if "_" in name else headers.get(name.lower().encode("latin-1", "replace"))
     return None if value is None else value.decode("latin-1")
 
@@ -433,7 +433,7 @@ _ONE: list[bytes] = [b"", b""]
 
 
 def _accepted_one() -> bytes:
-    """Return the answer to a single event, which is made once a second."""
+    """Return the answer to a post of a single event, which is formatted once a second."""
     date = date_line()
     if _ONE[0] is not date:
         _ONE[:] = [date, _accepted(1)]
@@ -451,5 +451,5 @@ def _defect() -> InputError:
 
 @lru_cache(maxsize=1_024)
 def _token(header: bytes) -> str:
-    """Return the token that a request shows."""
+    """Return the token of a request."""
     return token_of(Authorization.from_header(header.decode("latin-1")))

@@ -1,4 +1,4 @@
-"""Paths that take events, and what a post to one of them means."""
+"""Paths that accept events, and decoding of the bodies of posts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HttpSource:
     properties: tuple[tuple[str, str], ...] = ()
 
     def body(self) -> StreamSchema:
-        """Return what bodies have of the stream."""
+        """Return the part of the stream's schema that bodies contain."""
         return body_schema(self.stream.schema, self.properties) if self.properties else self.stream.schema
 
     def reader(self) -> BodyReader:
@@ -76,7 +76,7 @@ def read_small(reader: BodyReader, body: bytes, content_type: str, now_ms: int) 
 
 
 def _line_chunks(body: IO[bytes]) -> Iterator[bytes]:
-    """Return the body in pieces that end where lines end."""
+    """Yield the body in pieces of complete lines."""
     rest = b""
     while piece := body.read(CHUNK_BYTES):
         whole, separator, rest = (rest + piece).rpartition(b"\n")

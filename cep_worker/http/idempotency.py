@@ -1,7 +1,7 @@
 """Requests with an `Idempotency-Key`: a repeated request gets the same answer, and its events are not accepted again.
 
-in memory   the newest `most` keys of the last `keep_ms`, with the answers
-in the log  the newest keys of each stream beside its events: they outlive the process, and a takeover
+in memory   the newest `most` keys of the last `keep_ms`, with the responses
+in the log  the newest keys of each stream, with its events: they survive restarts and takeovers
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class RequestKey:
     body: bytes
 
     def origin(self) -> BatchOrigin:
-        """Return how the log knows the request.
+        """Return the origin by which the log identifies the request.
 
-        The log keeps keys longer than their answers, and without the body. So a key with another body is another
-        request: its events must not be taken for those of the first one.
+        The log remembers keys longer than the responses are kept, and without bodies. So the origin depends on the
+        body,
+        too: events of a reused key must not be dropped as those of the first request.
         """
         return BatchOrigin(blake2b(self.name + self.body, digest_size=SOURCE_BYTES).digest(), KEYED)
 
@@ -57,7 +58,7 @@ def request_key(key: str, stream: str, tenant: int, body: bytes) -> RequestKey:
 
 
 class AnsweredRequests:
-    """The answers of the newest requests with a key. Any thread may use it."""
+    """The responses to the newest requests with a key. Thread-safe."""
 
     def __init__(self, most: int, keep_ms: int) -> None:
         self._most = most

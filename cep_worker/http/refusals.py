@@ -36,7 +36,7 @@ STATUS = {
     ASIDE_UNAVAILABLE: 503,
     "cannot-restore": 409,
 }
-"""Refusals that are not simply 400."""
+"""HTTP status codes of refusals other than 400."""
 
 
 class RoomError(InputError):
@@ -48,19 +48,19 @@ class RoomError(InputError):
 
 
 def over_limit(tenant: int, limited_ms: int) -> RoomError:
-    """Return the refusal of events beyond a tenant's quota."""
+    """Return the refusal of events beyond a tenant's rate limit."""
     message = f"tenant {tenant} exceeds its limit of events per second; send these again later"
     return RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
 
 
 def no_room(stream: str) -> RoomError:
-    """Return the refusal of events for which there was no room in time."""
+    """Return the refusal of events for which no room became free in time."""
     return RoomError("no-room", f"{stream} is busy; send the events again")
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedAnswer:
-    """An answer that refuses."""
+    """The response to a refused request."""
 
     status: int
     body: bytes
@@ -68,7 +68,7 @@ class RefusedAnswer:
 
 
 def refused_answer(error: InputError) -> RefusedAnswer:
-    """Return what a client is answered."""
+    """Return the response to a refused request."""
     details = error.details if isinstance(error, EventsRejectedError) else ()
     body = msgspec.json.encode({"code": error.reason_code, "message": error.message, "details": details})
     status = STATUS.get(error.reason_code, 400)
@@ -79,7 +79,7 @@ def refused_answer(error: InputError) -> RefusedAnswer:
 
 
 def http_refusal(error: HTTPException) -> RefusedAnswer:
-    """Return what a client is answered whose request fits no route, or is refused by the framework."""
+    """Return the response to a request that matches no route or that the framework refuses."""
     status = error.code or 500
     code = "too-large" if status == 413 else (error.name or "error").lower().replace(" ", "-")
     body = msgspec.json.encode({"code": code, "message": error.description or "", "details": []})

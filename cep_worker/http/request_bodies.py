@@ -1,6 +1,6 @@
 """The bodies of requests, which may be compressed (`Content-Encoding`).
 
-The decompressed size is limited, too: a small body must not become a large one.
+The decompressed size is limited, too, so that a small body cannot expand to a large one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GZIP, _ZLIB, _RAW = 31, 15, -15
 def body_stream(request: Request, most_bytes: int) -> IO[bytes]:
     """Return the body to read from.
 
-    InputError for a coding that is not known or a body that is not of it.
+    Raises InputError for an unsupported encoding, or a body that is not in its encoding.
     """
     codings = request.headers.get("Content-Encoding", "")
     if not _named(codings):
@@ -30,11 +30,11 @@ def body_stream(request: Request, most_bytes: int) -> IO[bytes]:
 
 
 def decoded_body(body: bytes, codings: str, most_bytes: int) -> bytes:
-    """Return what a body is that went through the `codings` of its Content-Encoding.
+    """Decode a body by the `codings` of its Content-Encoding.
 
     Raises:
-        InputError: a coding is not known, or the body is not of it.
-        RequestEntityTooLarge: it becomes more than `most_bytes`.
+        InputError: an encoding is not supported, or the body is not in it.
+        RequestEntityTooLarge: the decoded body has more than `most_bytes`.
     """
     for coding in reversed(_named(codings)):
         body = _decoded(body, coding, most_bytes)
@@ -50,14 +50,14 @@ def _decoded(body: bytes, coding: str, most_bytes: int) -> bytes:
     if coding in ("gzip", "x-gzip"):
         return _inflated(body, coding, _GZIP, most_bytes)
     if coding == "deflate":
-        # RFC 9110 means zlib's form; some clients send the bare one.
+        # RFC 9110 requires the zlib format, but some clients send raw deflate
         is_zlib = len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
         return _inflated(body, coding, _ZLIB if is_zlib else _RAW, most_bytes)
-    raise InputError("unsupported-encoding", f"Content-Encoding {coding[:40]} is not known; use gzip or deflate")
+    raise InputError("unsupported-encoding", f"Content-Encoding {coding[:40]} is not supported; use gzip or deflate")
 
 
 def _inflated(body: bytes, coding: str, form: int, most_bytes: int) -> bytes:
-    """Decompress a gzip body, which may have several members, one behind the other."""
+    """Decompress a gzip body, which may have several members."""
     parts: list[bytes] = []
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""The HTTP servers of a worker: the built-in one, and one for each further address that sources name."""
+"""The HTTP servers of a worker: the built-in one, and one for each further address of sources."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cep_worker.http.event_posts import HttpSource
 Address = tuple[str, int]
 
 MakeDirect = Callable[[str], DirectCalls | None]
-"""Makes the direct calls of the server at an address."""
+"""Creates the direct calls of the server at an address."""
 
 
 class HttpServers:
-    """Paths and the sources behind them.
+    """HTTP servers and the sources at their paths.
 
     Changed by the data thread, read by those of the servers.
     """
@@ -49,11 +49,11 @@ class HttpServers:
         return self._sources.get(path)
 
     def add(self, address: Address, path: str, source: HttpSource) -> None:
-        """`source` gets what is posted to `path` at `address`.
+        """Add a source, which gets the events that are posted to `path` at `address`.
 
         Raises:
-            ConfigError: the path is taken, PortInUseError when the address is, and ConfigError when it is
-                beyond loopback and no token is required.
+            PortInUseError: the address is in use.
+            ConfigError: the path is in use, or the address is not loopback and no token is required.
         """
         name = _name(address, path)
         if name in self._sources or (path + "/").startswith("/events/"):

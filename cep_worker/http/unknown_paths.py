@@ -19,7 +19,7 @@ SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>
 
 
 def nothing_at(imported: StreamDirectory, path: str) -> InputError:
-    """Return why no source takes what is posted to `path`, and which one does where its plan was renamed."""
+    """Return the error for a post to an unknown `path`, with the new path if the plan was renamed."""
     nothing = f"no stream accepts events at /{path}"
     found = SOURCE_PATH.fullmatch(path)
     if found is not None:
@@ -31,13 +31,14 @@ def nothing_at(imported: StreamDirectory, path: str) -> InputError:
 
 
 class UnknownPaths:
-    """Refuses requests for which the application has nothing, at a fraction of the cost of asking it.
+    """Refuse requests to unknown paths, at a fraction of the application's cost.
 
-    Scanners and mistyped addresses would otherwise keep its threads busy. Used by the loop's thread of one server.
+    Otherwise scanners and mistyped addresses would occupy the application's threads. Belongs to the loop's thread of
+    one server.
     """
 
     def __init__(self, app: Flask) -> None:
-        """Know the routes of `app`."""
+        """Read the routes of `app`."""
         self._routes = app.url_map.bind("")
 
     def answer(self, request: Request, imported: StreamDirectory) -> RefusedAnswer | None:

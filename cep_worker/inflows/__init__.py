@@ -1,1 +1,1 @@
-"""Imported streams on their way to receiver stages: batching, watermarks, links, and the log of accepted events."""
+"""Inflows of imported streams to receiver stages: batching, watermarks, links, and the write-ahead log."""

@@ -1,4 +1,4 @@
-"""Frames that a link has yet to send: in memory here, in a log as well in `cep_worker.inflows.logged_backlog`."""
+"""The backlog of a link: batches that it has not sent yet. `logged_backlog` has one that is also in a log."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from topology.links.protocol import PendingFrame
 
 
 class Backlog(Protocol):
-    """Batches of one stream, in order, from their acceptance until their link's server has taken them over.
+    """The batches of one stream that its link must send, and that its server has not acknowledged, in order.
 
     False when nothing is to be sent.
     """
 
     wake: Callable[[], None]
-    """Called when more may be sent than before; set by the link."""
+    """Called when more may be sent; set by the link."""
 
     @property
     def log(self) -> str:
-        """The identity of the log from which it can be sent again; empty when there is none."""
+        """Return the identity of its log; empty without one."""
 
     @property
     def problem(self) -> str:
-        """Why nothing can be accepted, or nothing."""
+        """Return why nothing can be accepted; empty if something can."""
 
     @property
     def rows(self) -> int:
-        """Return how many rows have not been sent yet, or must be sent again."""
+        """Return the number of rows that must be sent or resent."""
 
     def __bool__(self) -> bool: ...
 
@@ -42,7 +42,7 @@ class Backlog(Protocol):
         """Return whether a batch may be accepted; `linked` while there is a link."""
 
     def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
-        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.
+        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if the backlog needs it.
 
         Raises:
             WalFullError: there is no room now.
@@ -53,7 +53,7 @@ class Backlog(Protocol):
         """Accept a batch for which room was reserved."""
 
     def fills(self, rows: int) -> bool:
-        """Return whether the next frame need not wait for more, up to `rows`."""
+        """Return whether the next frame is full with `rows` rows."""
 
     def take(self, most_rows: int) -> ReadyFrame | None:
         """Return the next frame, or None at the end.
@@ -73,49 +73,49 @@ class Backlog(Protocol):
     ) -> None:
         """Continue on a new link whose server has taken the log up to `position`.
 
-        A server that `secures` reports itself what need not be kept; otherwise everything that it acknowledges is
-        dropped. One that `goes_back` needs the following events even if they were secured. `attempt` is the topology's
-        attempt; events cannot have ended the attempts in `cleared`, and the ends of `doubtful` ones prove little.
+        A server that `secures` reports which events need not be kept; otherwise acknowledged events are dropped. One
+        that `goes_back` needs the following events even if they were secured. `attempt` is the topology's attempt; no
+        event ended the attempts in `cleared`, and the ends of `doubtful` ones are weak evidence.
         """
 
     @property
     def is_isolated(self) -> bool:
-        """The next frame is sent when nothing else is under way."""
+        """Return whether the next frame must be the only one in flight."""
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
-        """Note the sequence number under which the last taken frame was sent."""
+        """Record the sequence number of the last taken frame."""
 
     def acknowledged(self, sequence: int) -> None:
         """Remove the frames before `sequence`, which the receiver has accepted."""
 
     def secure(self, position: int, unneeded: int) -> None:
-        """Note that the newest checkpoint holds the log up to `position`; up to `unneeded` it can be deleted."""
+        """Record that the newest checkpoint contains the log up to `position`; up to `unneeded` it can be deleted."""
 
     @property
     def silent_ms(self) -> int:
-        """Return for how long frames have been under way without an acknowledgement."""
+        """Return for how long frames have been in flight without an acknowledgement."""
 
     def give_back(self, frames: Iterable[PendingFrame], ran: bool = True) -> None:
         """Take back frames that a broken link has not acknowledged.
 
-        `ran` is whether the server's process did anything in the time in which it acknowledged nothing.
+        `ran` says whether the server's process was running while it acknowledged nothing.
         """
 
     def take_out(self) -> list[pa.RecordBatch]:
-        """Give all that was not taken over to the caller, in order, and keep nothing of it.
+        """Remove and return all batches that the server has not accepted, in order.
 
         Called when there is no link.
         """
 
     def tick(self, now_ms: int) -> None:
-        """Pass the time."""
+        """Perform due tasks."""
 
     def close(self) -> None:
-        """Close the backlog: nothing is accepted or sent from now on."""
+        """Close the backlog and refuse further batches."""
 
 
 class MemoryBacklog:
-    """Frames that were not taken over are sent again over the next link; a process that ends takes all along."""
+    """A backlog in memory. Unacknowledged frames are sent again over the next link; they do not survive the process."""
 
     log = ""
     problem = ""
@@ -162,7 +162,7 @@ class MemoryBacklog:
         cleared: Collection[int] = (),
         doubtful: Collection[int] = (),
     ) -> None:
-        """Send unacknowledged frames again, wherever the server is."""
+        """Resend unacknowledged frames, whatever the server's position."""
 
     @property
     def is_isolated(self) -> bool:
@@ -193,7 +193,7 @@ class MemoryBacklog:
 
 
 def frame_again(pending: PendingFrame) -> ReadyFrame:
-    """Return what must be sent again; `pending` is a data frame."""
+    """Return the frame that resends `pending`, a data frame."""
     message = pending.message
     assert isinstance(message, Data)  # noqa: S101 - only data frames carry bodies
     return ReadyFrame(

@@ -1,4 +1,4 @@
-"""Batches that wait to be sent: small ones are joined, large ones are sent unchanged."""
+"""A queue of batches to send: small ones are joined, large ones are sent unchanged."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from cep_worker.storage.records import BatchOrigin
 from topology.events.frames import concatenate, encode_batch
 
 JOINED_BYTES = 16 * 1024 * 1024
-"""The most bytes in a joined batch: a frame that is too large for the transport would break every new link."""
+"""The maximum bytes of a joined batch: a frame that exceeds the transport's limit would break every new link."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedBatch:
-    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body.
+    """A batch and, if it can be sent as it arrived, its Arrow IPC body.
 
-    `watermark_ms` is, for a plan under the system clock, when the batch was accepted. `position` is its place in the
-    log, 0 when it is in none; `origin` identifies its source, if it may be repeated.
+    For a plan under the system clock `watermark_ms` is when the batch was accepted. `position` is its position in the
+    log (0: none); `origin` identifies batches that may be repeated.
     """
 
     batch: pa.RecordBatch
@@ -36,9 +36,9 @@ class QueuedBatch:
 class ReadyFrame:
     """The contents of one frame.
 
-    An Arrow IPC body of `rows` rows, the watermark after them, and the position of the last ones in the log (0: in
-    none). `again` means that it was sent before, over a link that broke. `accepted` lists watermarks and how many rows
-    each applies to, unless all rows have the same.
+    An Arrow IPC body of `rows` rows, the watermark after them, and the position of the last ones in the log (0: none).
+    `again` means that it was sent before, over a link that broke. `accepted` lists watermarks with the number of rows
+    that each applies to, unless all rows have the same.
     """
 
     body: Any
@@ -74,8 +74,8 @@ class BatchingQueue:
     def take(self, most_rows: int, last: int = 0) -> ReadyFrame:
         """Return the next frame: as many whole batches as fit into `most_rows`, at least one.
 
-        No batch behind the position `last` (0: any) is joined to it. A batch that goes alone keeps its body. The queue
-        must not be empty.
+        No batch after position `last` (0: any) is joined to it. A single batch keeps its body. The queue must not be
+        empty.
         """
         first = self._batches.popleft()
         taken = [first]
@@ -101,19 +101,19 @@ class BatchingQueue:
             self.rows -= self._batches.popleft().batch.num_rows
 
     def take_all(self) -> list[pa.RecordBatch]:
-        """Give all batches, which no longer wait."""
+        """Remove and return all batches."""
         batches = [waiting.batch for waiting in self._batches if waiting.batch.num_rows]
         self.clear()
         return batches
 
     def clear(self) -> None:
-        """Drop everything that waits."""
+        """Drop all batches."""
         self._batches.clear()
         self.rows = 0
 
 
 def _runs(batches: list[QueuedBatch]) -> tuple[tuple[int, int], ...]:
-    """Return how many rows in a row have which watermark; nothing when all have the same."""
+    """Return runs of rows with the same watermark; empty when all have the same."""
     if batches[0].watermark_ms == batches[-1].watermark_ms:
         return ()
     runs = groupby(batches, attrgetter("watermark_ms"))

@@ -1,6 +1,6 @@
-"""An inflow: an imported stream of a plan, fed by any number of sources, sent to one receiver stage.
+"""An inflow: sends the events of all sources of an imported stream to one receiver stage.
 
-Accepted events are kept in a log on disk until the topology no longer needs them, unless the plan is delivered at most
+Accepted events are kept in a log on disk until the topology no longer needs them, unless the plan delivers at most
 once.
 """
 
@@ -45,7 +45,7 @@ def _ignore() -> None:
 
 
 class Inflow:
-    """Carries batches of one stream from its sources to a receiver stage.
+    """Sends batches of one stream from its sources to a receiver stage.
 
     Adds watermarks when event time drives the plan. Belongs to the data thread.
     """
@@ -67,10 +67,9 @@ class Inflow:
         shared: SharedConnections | None = None,
         stir: Callable[[], None] = _ignore,
     ) -> None:
-        """`log` is closed with the inflow.
+        """Create the inflow, which owns `log`.
 
-        Accepted events that cannot continue are given to `failed`. `wall_ms` is the time of day at which events are
-        accepted.
+        Accepted events that cannot be processed go to `failed`. `wall_ms` returns the time of day.
         """
         self._wall_ms = wall_ms
         self.key: PlanKey = plan.key
@@ -88,7 +87,7 @@ class Inflow:
         """The peer of the last link in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
         self._opened = False
-        """Whether a link to a receiver was ever established; before that no receiver waits for this inflow."""
+        """Whether a link to a receiver was ever open; before that no receiver waits for this inflow."""
         limits = ReceiverLinkLimits(
             config.inflow.batch_rows, config.inflow.max_in_flight_frames, config.registry.connect_ms
         )
@@ -109,22 +108,22 @@ class Inflow:
 
     @property
     def needs_endpoint(self) -> bool:
-        """Return whether there is no link to a receiver, nor one being opened."""
+        """Return whether no link to a receiver is open or being opened."""
         return self._out.needs_endpoint
 
     @property
     def asks(self) -> bool:
-        """A receiver must be asked for: there is no link to one, or to one that does not answer."""
+        """Return whether to request a receiver: there is no link, or its receiver does not respond."""
         return self._out.asks
 
     @property
     def last_error(self) -> str:
-        """Why nothing more can be kept, or what a receiver refused last, or nothing."""
+        """Return why nothing more can be stored, or the last refusal by a receiver; empty without an error."""
         return self._out.problem or self._out.last_error
 
     @property
     def former(self) -> str:
-        """The receiver instance to which a link stood last in this epoch, or nothing: it has what was sent."""
+        """Return the receiver instance of the last link in this epoch, which has the sent events; empty without one."""
         return self._former
 
     def has_room(self) -> bool:
@@ -132,7 +131,7 @@ class Inflow:
         return self._out.has_room()
 
     def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
-        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.
+        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if the backlog needs it.
 
         Call `has_room` first.
 
@@ -143,25 +142,25 @@ class Inflow:
         return self._out.prepare(batch, body, origin) if batch.num_rows else body
 
     def join(self, source: Hashable, now_ms: int) -> None:
-        """`source` may send from now on; until it has, its events are waited for."""
+        """Register `source`: event time waits for its first events."""
         self._stir()
         if self.playback:
             self._watermark.join(source, now_ms)
             self._promise()
 
     def has_taken(self, origin: BatchOrigin) -> bool:
-        """Return whether the batch, or a later one of its source, was taken before.
+        """Return whether the batch, or a later one of its source, was accepted before.
 
         At-most-once plans do not remember batches.
         """
         return self._log is not None and self._log.has_taken(origin)
 
     def newest_of(self, source: bytes) -> int | None:
-        """Return the number of the newest batch taken from the source; None when none is known."""
+        """Return the number of the newest batch accepted from the source; None if none is known."""
         return self._log.newest_of(source) if self._log is not None else None
 
     def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
-        """Advance time only: `batch` was taken before."""
+        """Advance time only: `batch` was accepted before."""
         self._stir()
         if self.playback:
             self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)
@@ -178,8 +177,8 @@ class Inflow:
     ) -> None:
         """Accept a prepared batch.
 
-        `source` promises that later events are of `promised_ms` or after (`NO_WATERMARK`: no promise). A batch that may
-        be sent again has an `origin`.
+        `source` promises that later events have `promised_ms` or a later time (`NO_WATERMARK`: no promise). A batch
+        that may be sent again has an `origin`.
         """
         self._stir()
         if self.playback:
@@ -197,11 +196,11 @@ class Inflow:
         self._out.offer(batch, body, watermark_ms, origin)
 
     def pause(self, paused: bool) -> None:
-        """Send nothing into the topology while `paused`; what is accepted waits."""
+        """Stop sending to the topology while `paused`; accepted events wait."""
         self._out.pause(paused)
 
     def rest(self, source: Hashable) -> None:
-        """`source` has nothing more to send for now."""
+        """Mark `source` as idle: it has nothing more to send for now."""
         self._stir()
         if self.playback:
             self._watermark.rest(source)
@@ -215,7 +214,7 @@ class Inflow:
             self._promise()
 
     def connect(self, assigned: EndpointAssigned, now_ms: int) -> None:
-        """Connect to the receiver instance that the manager has assigned, unless the present link is good."""
+        """Connect to the assigned receiver instance, unless the present link works."""
         if not self._out.follows(assigned.attempt):
             return
         self._receiver = assigned.instance
@@ -231,7 +230,7 @@ class Inflow:
             self._log.rename(key)
 
     def take_epoch(self, plan: DeployedPlan, now_ms: int) -> None:
-        """Start over under another epoch: with a new link and event time, and the same waiting events."""
+        """Restart under another epoch, with a new link and new event time; waiting events stay."""
         self.epoch = plan.epoch
         self._former = ""
         self._opened = False
@@ -241,7 +240,7 @@ class Inflow:
             self._promise()
 
     def tick(self, now_ms: int) -> None:
-        """Pass the time: heartbeats, sources that have fallen silent."""
+        """Send due heartbeats, and mark silent sources as idle."""
         self._out.tick(now_ms)
         self._now_ms = now_ms
         if self._log is not None:
@@ -289,26 +288,26 @@ class Inflow:
         return self._out.drained()
 
     def is_quiet(self) -> bool:
-        """Return whether nothing of it changes until something happens: it need not be ticked often."""
+        """Return whether it is idle, so that it need not be ticked often."""
         log = self._log
         secured = log is None or (not log.problem and log.secured >= log.last_position)
         return secured and not self.last_error and self._out.is_quiet() and (not self.playback or self._watermark.idle)
 
     def take_out(self) -> list[pa.RecordBatch]:
-        """End the link and return what it has not taken, as far as that is only in memory.
+        """Close the link and return undelivered batches that are only in memory.
 
         A log outlives the inflow.
         """
         return self._out.take_out() if self._log is None else []
 
     def give_up(self, reason: str) -> None:
-        """End the link and keep all that it has not taken over among the failed events: the stream no longer exists."""
+        """Close the link and store undelivered events as failed, since the stream no longer exists."""
         for events in self._out.take_out():
             if self._failed(events, reason) and self._log is not None:
                 self._log.note_lost(events.num_rows, "the stream no longer exists")
 
     def adopt(self, events: pa.RecordBatch, now_ms: int) -> None:
-        """Take over events that were accepted for the stream when it had other attributes, or another delivery."""
+        """Add events that were accepted for the stream with other attributes or another delivery guarantee."""
         problem = conversion_problem(attributes_of(events.schema), self.binding.attributes)
         if problem:
             self._failed(events, f"its stream was edited: {problem}")
@@ -322,7 +321,7 @@ class Inflow:
             self._out.offer(batch, body, NO_WATERMARK)
 
     def close(self) -> None:
-        """Close the link and the log. After that, only events in the log can still be sent."""
+        """Close the link and the log. Only events in the log can still be sent later."""
         self._out.close()
 
     def _changed(self) -> None:
@@ -337,11 +336,11 @@ class Inflow:
         self._tell()
 
     def _keep_former(self) -> None:
-        """Save the receiver, so that the next process of this worker asks for the same one."""
+        """Save the receiver, so that the next process of this worker requests the same one."""
         if self._log is not None:
             try:
                 self._log.keep_former(LastReceiver(self.epoch, self._former))
-            except OSError as error:  # a full disk; what was sent may come twice if the worker dies now
+            except OSError as error:  # the disk is full; sent events may be processed twice if the worker dies now
                 logger.warning("the receiver cannot be saved: stream=%s reason=%s", self.binding.stream, error.strerror)
 
     def _promise(self) -> None:
@@ -356,7 +355,7 @@ class Inflow:
 
 
 def latest_timestamp_ms(batch: pa.RecordBatch) -> int | None:
-    """Return the last time in `batch`, in milliseconds; None when it has no rows.
+    """Return the latest time in `batch`, in milliseconds; None when it has no rows.
 
     `_timestamp` holds no nulls.
     """

@@ -1,11 +1,11 @@
-"""What the times of a link show about its server: how far its clock is ahead, and whether it accepts anything. Pure."""
+"""Clock offset and stalls of the server of a link. Pure."""
 
 from __future__ import annotations
 
 SET_MS = 1_000
-"""A clock was set if it has advanced by this much more or less than the monotonic time."""
+"""The difference between the advance of a clock and of the monotonic time from which the clock counts as set."""
 STALLED_MS = 2_000
-"""How long a server with a full window may accept nothing before accepted events are only written to the log."""
+"""How long a server with a full window may accept nothing until accepted events are only written to the log."""
 
 
 class ServerClock:
@@ -14,20 +14,20 @@ class ServerClock:
     def __init__(self) -> None:
         self.ahead_ms = 0
         self._asked_ms = 0
-        """The time of day at which the present link was asked for."""
+        """The time of day at which the present link was requested."""
         self._offset_ms: int | None = None
         """This side's time of day less the monotonic time."""
 
     def ask(self, wall_ms: int) -> None:
-        """Note the time of day at which a link is asked for."""
+        """Record the time of day of the request for a link."""
         self._asked_ms = wall_ms
 
     def answer(self, wall_ms: int, server_ms: int) -> None:
-        """Note the time of day at which the server has answered, and what its clock showed (0: it did not say)."""
+        """Record the time of day of the server's answer, and the server's own time (0: not sent)."""
         self.ahead_ms = clock_ahead_ms(self._asked_ms, wall_ms, server_ms)
 
     def tick(self, monotonic_ms: int, wall_ms: int) -> None:
-        """Adjust the server's lead when this side's clock has been set."""
+        """Adjust the offset when this side's clock was set."""
         offset_ms, before_ms = wall_ms - monotonic_ms, self._offset_ms
         self._offset_ms = offset_ms
         if before_ms is not None and abs(offset_ms - before_ms) > SET_MS:
@@ -35,15 +35,15 @@ class ServerClock:
 
 
 class StallDetector:
-    """Detects a server that takes nothing out of a full window."""
+    """Detects a server that accepts nothing while the window is full."""
 
     def __init__(self) -> None:
         self.stalled = False
         self._full_since: tuple[int, int] | None = None
-        """Since when the window is full, and with which oldest frame."""
+        """Since when the window is full, and its oldest frame."""
 
     def tick(self, now_ms: int, oldest: int | None) -> bool:
-        """Note the oldest frame of a full window, None while it is not full; return whether the server stalls now."""
+        """Record the oldest frame of a full window (None: it is not full). Return whether the server stalls."""
         if oldest is None:
             self._full_since, self.stalled = None, False
             return False
@@ -57,9 +57,9 @@ class StallDetector:
 
 
 def clock_ahead_ms(asked_ms: int, answered_ms: int, server_ms: int) -> int:
-    """Return how far a server's clock is certainly ahead (negative: behind), or 0.
+    """Return by how much a server's clock is ahead at least (negative: behind); 0 if that is uncertain.
 
-    The server showed `server_ms` at some time between a question and its answer.
+    The server's time was `server_ms` at some moment between a request and its answer.
     """
     if not server_ms or asked_ms <= server_ms <= answered_ms:
         return 0

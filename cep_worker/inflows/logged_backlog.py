@@ -1,6 +1,6 @@
-"""The backlog of a link, in a log: nothing accepted is forgotten before the topology needs it no more.
+"""A backlog in a log: accepted events are kept until the topology no longer needs them.
 
-log   ─ secured ─│─ taken over, not secured ─│─ sent ─│─ waits in memory ─│─ waits on disk only ─▶ appended
+log   ─ secured ─│─ accepted, not secured ───│─ sent ─│─ waits in memory ─│─ waits on disk only ─▶ appended
                  on disk                     with the link                 while the link is down,
                                                                            or catching up afterwards
 """
@@ -33,10 +33,10 @@ from topology.links.protocol import PendingFrame
 logger = logging.getLogger(__name__)
 
 KeepFailed = Callable[[pa.RecordBatch, str], int]
-"""Keeps events for that reason where people find them; gives how many could not be kept."""
+"""Stores failed events with a reason; returns how many could not be stored."""
 
 ACCEPTED_SHARE = 2
-"""While events on disk are being sent, one event is accepted for this many that are sent.
+"""While the backlog on disk is being sent, one event is accepted for this many sent ones.
 
 The backlog shrinks, and sources are slowed rather than stopped.
 """
@@ -47,12 +47,12 @@ _LONGEST_TICK_MS = 500
 class LoggedBacklog:
     """A `Backlog` that outlives the process.
 
-    At most `most_rows` rows wait in memory; without a link, as many as fit into the log wait on disk. Belongs to the
-    log's thread.
+    At most `most_rows` rows wait in memory; without a link further rows wait on disk, up to the log's limit. Belongs to
+    the log's thread.
     """
 
     def __init__(self, log: StreamLog, most_rows: int, failed: KeepFailed) -> None:
-        """`failed` keeps events that were accepted with other attributes and cannot have those of the stream now."""
+        """Create a backlog; `failed` stores events that cannot be converted to the stream's present attributes."""
         self._log = log
         self._most_rows = most_rows
         self._keep_failed = failed
@@ -60,7 +60,7 @@ class LoggedBacklog:
         self._again: deque[ReadyFrame] = deque()
         self._waiting = BatchingQueue()
         self._mirrored = log.last_position
-        """Up to here the passive node has what waits; what follows is not sent. Only of use when the log mirrors."""
+        """The passive node has the log up to here; later events are not sent. Only used if the log is mirrored."""
         self.wake: Callable[[], None] = lambda: None
         """Called when more may be sent."""
         self._before = log.secured
@@ -70,15 +70,15 @@ class LoggedBacklog:
         self._disk_rows = log.rows_waiting()
         self._reader: LogReader | None = None
         self._credit = 0
-        """Rows that may be accepted while what waits on disk is being sent."""
+        """Rows that may be accepted while the backlog on disk is being sent."""
         self._sent: deque[tuple[int, int]] = deque()
-        """Sequence number and position of frames under way."""
+        """Sequence number and position of frames in flight."""
         self._taken_over = log.secured
         self._furthest = log.secured
         self._secures = False
         self._watch = PoisonPillDetector()
         self._is_open = False
-        """Whether the topology has reported where it continues since the last link ended."""
+        """Whether the topology has reported its position since the last link ended."""
         self._now_ms = 0
         """The time of the last tick."""
         self.silent_ms = 0
@@ -104,18 +104,17 @@ class LoggedBacklog:
             return False
         if not linked:
             return True
-        # While events on disk are being sent, sources may only add less than leaves it; otherwise the backlog would
-        # never end.
+        # While the backlog on disk is being sent, sources may add less than is sent; otherwise it would never end.
         return self._credit > 0 if self._behind() else self._waiting.rows < self._most_rows
 
     def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
         body = encode_batch(batch) if body is None else body
-        # Everything that can fail happens here, before any inflow of the route has taken the batch.
+        # everything that can fail happens here, before any inflow of the route has accepted the batch
         self._log.reserve(memoryview(body).nbytes, origin)
         return body
 
     def append(self, waiting: QueuedBatch) -> None:
-        # Behind events on disk everything goes to disk: memory must not overtake it.
+        # after events on disk everything goes to disk, to keep the order
         stays_on_disk = self._behind() or self._waiting.rows >= self._most_rows
         rows = waiting.batch.num_rows
         length = memoryview(waiting.body).nbytes
@@ -140,8 +139,8 @@ class LoggedBacklog:
             if not self._waiting:
                 return None
             last = self._watch.last_joined(self._before)
-            # An event that was processed but is not on the passive node would be lost by a takeover, though its results
-            # are out.
+            # A takeover would lose events that were processed but are not on the passive node, although their results
+            # exist.
             if self._log.mirrors:
                 if self._waiting.first_position > self._mirrored:
                     return None
@@ -163,7 +162,7 @@ class LoggedBacklog:
 
     @property
     def is_isolated(self) -> bool:
-        # What follows a record that is sent alone waits for it, even after the last one of a zone.
+        # events after a record that is sent alone wait for it, even after the last record of a zone
         watch, sent = self._watch, self._sent
         return watch.is_isolated(self._before) or bool(sent and watch.is_isolated(sent[-1][1] - 1))
 
@@ -185,9 +184,9 @@ class LoggedBacklog:
         self._credit = 0
         if poison := self._watch.link_established(position, attempt, cleared, doubtful):
             self._give_up(poison)
-        # Read again from the log: frames in memory join several records, but a suspicious one must be sent alone.
+        # read again from the log, since frames in memory join several records, and a suspect must be sent alone
         if self._watch.zones:
-            self._go_to(position)  # what was joined into one frame goes one by one now
+            self._go_to(position)  # records that were joined into one frame are sent one by one now
             return
         while self._again and self._again[0].position <= position:
             self._before = self._again.popleft().position
@@ -198,14 +197,14 @@ class LoggedBacklog:
             self._go_to(position)
 
     def _go_back(self, position: int) -> int:
-        """Return where the server continues that starts from a checkpoint, which need not be the newest."""
+        """Return where a server continues that was restored from a checkpoint, possibly not the newest."""
         log = self._log
         if position < log.secured:
             text = "events are sent again, the newest checkpoint could not be used: stream=%s from=%d to=%d"
             logger.warning(text, log.identity.stream, max(position, log.unneeded), log.secured)
         if position < log.unneeded:
-            # How many events those positions held is no longer known: some were lost, which must not go unnoticed.
-            self._unreadable(1, "they were only in checkpoints, which cannot be read", "before the log's first")
+            # the number of events at those positions is unknown, but the loss must be reported
+            self._unreadable(1, "only unreadable checkpoints contained them", "before the log's first")
         return max(position, log.unneeded)
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
@@ -219,7 +218,7 @@ class LoggedBacklog:
         while self._sent and self._sent[0][0] < sequence:
             self._taken_over = self._sent.popleft()[1]
             self.silent_ms = 0
-        # Without checkpoints an acknowledgement is all there is; with them only a checkpoint may free the log.
+        # without checkpoints acknowledgements free the log, with them only checkpoints do
         if self._taken_over > before and not self._secures:
             self._log.secure(self._taken_over)
 
@@ -229,12 +228,12 @@ class LoggedBacklog:
     def give_back(self, frames: Iterable[PendingFrame], ran: bool = True) -> None:
         again = [frame_again(frame) for frame in frames if frame.bodies]
         under_way = [frame.position for frame in again if frame.position]
-        # A dead topology is assigned again until the manager knows of its end: links that never opened say nothing of
-        # what was under way when it ended.
+        # A dead topology is assigned again until the manager detects its end: links that never opened say nothing about
+        # the frames in flight at its end.
         if self._is_open:
             self._watch.link_lost(under_way, self._taken_over, ran)
         self._is_open = False
-        # In front of everything else, in the old order: events of a stream are never reordered.
+        # before everything else and in the old order, since events of a stream are never reordered
         self._again.extendleft(reversed([frame for frame in again if frame.position]))
         self._sent.clear()
         self._before = self._taken_over
@@ -255,7 +254,7 @@ class LoggedBacklog:
         return batches
 
     def tick(self, now_ms: int) -> None:
-        # A longer time without a tick is one in which this process did not run: it says nothing about the topology.
+        # in a longer time without a tick this process did not run, which says nothing about the topology
         self.silent_ms = self.silent_ms + min(now_ms - self._now_ms, _LONGEST_TICK_MS) if self._sent else 0
         self._now_ms = now_ms
         self._log.tick(now_ms)
@@ -265,11 +264,11 @@ class LoggedBacklog:
         self._log.close()
 
     def _behind(self) -> bool:
-        """Return whether something waits on disk only."""
+        """Return whether events wait on disk only."""
         return self._at_hand < self._log.last_position
 
     def _go_to(self, position: int) -> None:
-        """Move the read position behind `position`."""
+        """Move the read position after `position`."""
         self._again.clear()
         self._waiting.clear()
         self._stop_reading()
@@ -280,7 +279,7 @@ class LoggedBacklog:
             self._disk_rows = self._reader.rows_left(self._log.rows_ever)
 
     def _read(self, rows: int) -> None:
-        """Take from the disk until `rows` rows are at hand, or nothing is left there."""
+        """Read from the disk until `rows` rows are in memory or the end is reached."""
         while self._waiting.rows < rows and self._behind():
             if self._reader is None:
                 self._reader = self._log.reader(self._at_hand, self._missing)
@@ -294,11 +293,11 @@ class LoggedBacklog:
                     self._unreadable(record.rows, error.message, "records without sense", record.position)
                     continue
                 self._waiting.append(waiting)
-            # Nothing came though something should be there: it is lost, and counted below.
+            # records are missing: they are lost and counted below
             self._at_hand = records[-1].position if records else self._log.last_position
             if failed:
                 self._fail(failed, self._at_hand)
-                break  # the store is a disk's: the next turn continues
+                break  # the store of failed events failed, the next turn continues
         if not self._behind():
             self._stop_reading()
             if self._disk_rows:
@@ -310,7 +309,7 @@ class LoggedBacklog:
     def _converted(self, record: StoredRecord, failed: list[pa.RecordBatch]) -> QueuedBatch:
         """Return the record's events with the stream's present attributes.
 
-        Events that cannot be converted are added to `failed`, and a batch without rows takes their place so that their
+        Events that cannot be converted are added to `failed`, and replaced by a batch without rows so that their
         position is secured.
 
         Raises:
@@ -325,7 +324,7 @@ class LoggedBacklog:
         problem = conversion_problem(had, has)
         if not problem:
             return QueuedBatch(converted(batch, has), None, record.watermark_ms, record.position)
-        # Earlier ones were kept as failed events by an earlier process.
+        # an earlier process has stored earlier ones as failed events
         if record.position > self._failed_to:
             failed.append(batch)
         return QueuedBatch(_nothing(has), None, record.watermark_ms, record.position)
@@ -333,7 +332,7 @@ class LoggedBacklog:
     def _give_up(self, position: int) -> None:
         """Stop sending the record at `position`, which ends its topology each time.
 
-        Its event goes to the failed events; of several, each is appended again as its own record.
+        A single event is stored as failed; several events are appended again as one record each.
         """
         log = self._log
         end = log.last_position
@@ -344,7 +343,7 @@ class LoggedBacklog:
         try:
             events = [decode_batch(record.body, _schema(had), record.rows) for record in found]
         except DecodeError:
-            events = []  # the reader of the log reports it
+            events = []  # the log's reader reports it
         for batch in events:
             alone = 0
             if batch.num_rows > 1 and not conversion_problem(had, log.identity.attributes):
@@ -361,7 +360,7 @@ class LoggedBacklog:
         self._watch.given_up((end, log.last_position) if log.last_position > end else None)
 
     def _append_again(self, batch: pa.RecordBatch, watermark_ms: int) -> int:
-        """Append each event of `batch` separately, and return how many fitted."""
+        """Append each event of `batch` as a record of its own, and return how many were appended."""
         for row in range(batch.num_rows):
             body = encode_batch(batch.slice(row, 1))
             length = memoryview(body).nbytes
@@ -373,7 +372,7 @@ class LoggedBacklog:
         return int(batch.num_rows)
 
     def _fail(self, events: list[pa.RecordBatch], position: int) -> None:
-        """Keep events that cannot be converted as failed ones, those of the same attributes together."""
+        """Store events that cannot be converted as failed, those with the same attributes together."""
         now = self._log.identity.attributes
         for schema, alike in groupby(events, key=lambda batch: batch.schema):
             batch = concatenate(list(alike))
@@ -398,7 +397,7 @@ class LoggedBacklog:
 
 
 def _nothing(attributes: Attributes) -> pa.RecordBatch:
-    """Return a batch without rows, which makes the receiver save the position of rows that are not sent."""
+    """Return a batch without rows, with which the receiver stores the position of rows that are not sent."""
     return pa.RecordBatch.from_pylist([], schema=_schema(attributes))
 
 

@@ -1,13 +1,13 @@
 """Detects accepted events that end their topology each time they are processed. Pure.
 
-    attempt 0 ── ends with frames under way ─▶ 1: what was not acknowledged goes one by one, so that one record is
-                                                  under way when the topology ends again ─▶ 2: the same ─▶ 3: it is
-                                                  given up
+    attempt 0 ── ends with frames in flight ─▶ 1: unacknowledged records are sent one by one, so that one record is
+                                                  in flight when the topology ends again ─▶ 2: the same ─▶ 3: it is
+                                                  dropped
 
-A record is dropped after three ends only if all of them point at it: it was among the first unacknowledged ones when
-the topology ended for the first time, and the only one in flight when that ended twice again. An operator's `kill -9`
-looks exactly like an event that ends its process, so an innocent event would need three of them, the last two within
-the milliseconds in which it is the only one in flight. Ends that prove less count less:
+A record is dropped after three ends only if all of them implicate it: it was among the first unacknowledged ones at the
+first end, and the only one in flight at the next two. A `kill -9` by an operator cannot be distinguished from an event
+that ends its process, so a harmless event is only dropped after three of them, the last two within the milliseconds in
+which it is the only one in flight. Some ends are weaker evidence:
 
 - An end that the driver attributes to another cause (it moved the topology, or lost an executor) does not count.
 - The end of a process that was stopped, as all processes of a frozen host are, is not the fault of events in flight.
@@ -19,8 +19,8 @@ If many records were in flight, they are sent in groups first, because sending t
 that was merely killed busy for minutes. The group in flight at the next end is sent one by one, which costs one more
 end.
 
-Only that record is dropped; all others continue. Events that were accepted together are first appended one by one, so
-that the others of their batch continue as well.
+Only that record is dropped. Events that were accepted together are first appended one by one, so that the others of
+their batch are processed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from dataclasses import dataclass, field
 from cep_worker.inflows.wal.log import RESTART_GAP
 
 RESTARTS = 3
-"""How many attempts in a row must end at the same position without proof before records are sent one by one."""
+"""How many consecutive attempts must end at the same position, by weak evidence, before records are sent one by one."""
 STRIKES, SUSPECT_STRIKES = 3, 2
 """How many times a topology must end while a record is the only one in flight, before that record is dropped.
 
-First for a record against which the ends prove little, then for a suspect.
+First for a record with weak evidence, then for a suspect.
 """
 FIRST_FRAMES = 8
 """The number of frames that a topology processes at a time. Acknowledgements arrive in order, slightly late."""
 FEW_RECORDS = 256
-"""This many are sent one by one at once, which takes about a second at a few milliseconds each.
+"""Up to this many records are sent one by one at once, which takes about a second at a few milliseconds each.
 
 More are sent in groups first.
 """
@@ -48,22 +48,22 @@ GROUP_RECORDS = 64
 
 
 Zone = tuple[int, int]
-"""Records behind the first position, up to the second."""
+"""The records after the first position, up to the second."""
 
 
 @dataclass(slots=True)
 class PoisonPillDetector:
-    """Follows one log over the attempts of one epoch.
+    """Detects poison pills of one log over the attempts of one epoch.
 
-    Positions are those of the log.
+    Positions are positions in the log.
     """
 
     zones: list[Zone] = field(default_factory=list)
     """The positions where records are sent alone, one by one or in groups."""
     grouped: list[Zone] = field(default_factory=list)
-    """Those of `zones` with groups, unless a zone within them sends one by one."""
+    """The zones that are sent in groups, unless a zone within them sends one by one."""
     suspects: list[Zone] = field(default_factory=list)
-    """The positions at which `SUSPECT_STRIKES` suffice to drop a record."""
+    """The positions of suspects, which are dropped after `SUSPECT_STRIKES`."""
     _attempt: int = -1
     _began: int = -1
     _ends: int = 0
@@ -74,16 +74,16 @@ class PoisonPillDetector:
     _strikes: dict[int, int] = field(default_factory=dict)
 
     def is_isolated(self, before: int) -> bool:
-        """Return whether what follows the position `before` goes alone: one record, or a group."""
+        """Return whether the frame after position `before` must be alone in flight: one record, or a group."""
         return _is_in(self.zones, before)
 
     def is_grouped(self, before: int) -> bool:
-        """Return whether what follows the position `before` is a group."""
+        """Return whether the frame after position `before` is a group."""
         holding = [zone for zone in self.zones if _is_in([zone], before)]
         return bool(holding) and all(zone in self.grouped for zone in holding)
 
     def last_joined(self, before: int) -> int:
-        """Return up to where records behind the position `before` may go together; 0: no limit."""
+        """Return the position up to which records after `before` may be joined; 0: no limit."""
         borders = [first for first, _ in self.zones if first > before]
         if self.is_grouped(before):
             borders += [before + GROUP_RECORDS, *(last for first, last in self.grouped if first <= before < last)]
@@ -96,9 +96,9 @@ class PoisonPillDetector:
     def link_established(
         self, position: int, attempt: int, cleared: Collection[int] = (), doubtful: Collection[int] = ()
     ) -> int:
-        """Note that attempt `attempt` continues behind `position`; return the record to drop, 0: none.
+        """Record that `attempt` continues after `position`. Return the position of the record to drop; 0: none.
 
-        No event can have ended the attempts that are `cleared`; the ends of `doubtful` ones prove little.
+        No event ended the attempts in `cleared`; the ends of `doubtful` ones are weak evidence.
         """
         before, self._attempt = self._attempt, attempt
         under_way, self._under_way = self._under_way, ()

@@ -1,4 +1,4 @@
-"""Sends one stream over a link that is replaced when it breaks. The backlog decides what to send again."""
+"""Send one stream over a link that is replaced when it breaks. The backlog decides what to resend."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ paced_logger = PacedLog(logger)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverLinkLimits:
-    """Small batches are joined up to `batch_rows`.
+    """Limits of a link. Small batches are joined up to `batch_rows`.
 
-    While `max_in_flight_frames` are unacknowledged only full frames leave at once, others wait for the next tick: under
-    load small batches grow rather than pile up in the peer, which may need later watermarks to let go of what it holds.
-    A link not opened in `connect_ms` is left.
+    While `max_in_flight_frames` are unacknowledged only full frames are sent at once, others wait for the next tick:
+    under load, batches become larger instead of piling up at the peer. They cannot wait for acknowledgements, since the
+    peer may need later watermarks before it can acknowledge. A link that is not open after `connect_ms` is given up.
     """
 
     batch_rows: int
@@ -47,9 +47,9 @@ class ReceiverLinkLimits:
 ALONE_MS = 1_000
 """How long to wait for the acknowledgement of a frame that is sent alone."""
 ASK_MS = 500
-"""A server that has acknowledged nothing for so long is asked whether its process runs …"""
+"""How long a server may acknowledge nothing before its process is probed …"""
 SILENT_MS = 1_500
-"""… and proves nothing by its end after so long if it did not. Less than the lease of a task."""
+"""… and until its end is no evidence if the probe found it stopped. Less than the lease of a task."""
 
 
 def _ignore() -> None:
@@ -61,11 +61,11 @@ class ReceiverLink:
 
     Belongs to the data thread.
 
-    If the opening `tells_time`, the watermark of batches is the time at which they were accepted, by the clock
-    `wall_ms`, and the server is notified when nothing waits any more.
+    If the opening `tells_time`, the watermark of batches is the time at which they were accepted by the clock
+    `wall_ms`, and the server is told when nothing waits any more.
 
-    `changed` is called when the link is established or breaks, `room` when there is room again, and `stir` whenever
-    something happens: until then an idle link need not be ticked often.
+    `changed` is called when the link opens or breaks, `room` when there is room again, and `stir` at any activity,
+    after which an idle link must be ticked often again.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ReceiverLink:
         self._clock = ServerClock()
         self._ticked_ms = 0
         self._alone_ms: int | None = None
-        """Since when the frame that was sent alone is under way."""
+        """Since when the frame that was sent alone is in flight."""
         self._stall = StallDetector()
         self._greeting = GreetingProbe()
         self._paused = False
@@ -113,49 +113,49 @@ class ReceiverLink:
 
     @property
     def connected(self) -> bool:
-        """Whether the link is established."""
+        """Return whether the link is open."""
         return self._link is not None and self._link.state is LinkState.OPEN
 
     @property
     def needs_endpoint(self) -> bool:
-        """Return whether there is no link, nor one being opened: `connect` should be called then."""
+        """Return whether no link is open or being opened, so that `connect` should be called."""
         return self._link is None
 
     @property
     def asks(self) -> bool:
-        """The manager is to be asked where to connect to: `needs_endpoint`, or the link's server does not answer."""
+        """Return whether to request an endpoint: `needs_endpoint`, or the link's server does not respond."""
         return self._link is None or (self.connected and self._link.silent)
 
     def follows(self, attempt: int) -> bool:
-        """Return whether to call `connect` with the endpoint of the topology's attempt `attempt`.
+        """Return whether to connect to the endpoint of the topology's attempt `attempt`.
 
-        A server that does not answer may only be busy: the link leaves it for that of a later attempt only.
+        A server that does not respond may only be busy, so the link is only replaced by one to a later attempt.
         """
         return self._link is None or (self.asks and attempt > self.opening.attempt)
 
     @property
     def waiting_rows(self) -> int:
-        """Return how many rows have not been sent yet, or must be sent again."""
+        """Return the number of rows that must be sent or resent."""
         return self._backlog.rows
 
     @property
     def under_way_rows(self) -> int:
-        """Return how many rows were sent over the link and are not acknowledged."""
+        """Return the number of rows that were sent over the link and are not acknowledged."""
         return 0 if self._link is None else self._link.outbox.in_flight_rows
 
     @property
     def window_rows(self) -> int:
-        """The number of rows in flight; 0 without a link."""
+        """Return the maximum number of rows in flight; 0 without a link."""
         return 0 if self._link is None else self._link.outbox.window_rows or 0
 
     @property
     def problem(self) -> str:
-        """Why nothing can be taken now, or nothing."""
+        """Return why nothing can be accepted now; empty if something can."""
         return self._backlog.problem
 
     @property
     def peer(self) -> str:
-        """The address that the link goes to, or nothing."""
+        """Return the address of the link's server; empty without a link."""
         return "" if self._link is None else f"{self._link.endpoint.host}:{self._link.endpoint.port}"
 
     def has_room(self) -> bool:
@@ -163,7 +163,7 @@ class ReceiverLink:
         return self._backlog.has_room(self.connected and not self._stall.stalled and not self._paused)
 
     def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: BatchOrigin | None = None) -> Any:
-        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.
+        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if the backlog needs it.
 
         Call `has_room` first.
 
@@ -192,7 +192,7 @@ class ReceiverLink:
         self._event_loop.defer(self.pump)
 
     def promise(self, watermark_ms: int, resting: bool) -> None:
-        """Send a watermark: later events are not older than `watermark_ms`; `resting` marks the inflow as idle."""
+        """Send a watermark: later events are not before `watermark_ms`. `resting` marks the inflow as idle."""
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._resting = resting
         if not resting:
@@ -200,7 +200,7 @@ class ReceiverLink:
         self._event_loop.defer(self.pump)
 
     def connect(self, endpoint: Endpoint, now_ms: int, attempt: int = 0) -> None:
-        """Open a link to `endpoint`, of the topology's attempt `attempt`, in place of the former one."""
+        """Replace the link by one to `endpoint` of the topology's attempt `attempt`."""
         self._stir()
         self._leave()
         self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
@@ -213,7 +213,7 @@ class ReceiverLink:
             self._event_loop.watch(socket, self._handle)
 
     def pause(self, paused: bool) -> None:
-        """Send nothing while `paused`; accepted events go to the backlog as far as it has room."""
+        """Stop sending while `paused`; accepted events go to the backlog while it has room."""
         if paused != self._paused:
             self._stir()
             self._paused = paused
@@ -221,7 +221,7 @@ class ReceiverLink:
             self._event_loop.defer(self.pump)
 
     def reopen(self, opening: OpenLink) -> None:
-        """Leave the link and continue under another epoch, with the backlog and without the promised watermark."""
+        """Close the link and continue under another epoch, with the backlog and without the promised watermark."""
         self._leave()
         self.opening = msgspec.structs.replace(opening, log=self._backlog.log)
         if not opening.tells_time:
@@ -231,11 +231,11 @@ class ReceiverLink:
         self._changed()
 
     def pump(self, now_ms: int) -> None:
-        """Send what should leave at once."""
+        """Send frames that need not wait."""
         self._send_waiting(self._limits.max_in_flight_frames)
 
     def tick(self, now_ms: int) -> None:
-        """Send heartbeats and delayed frames, and give up a link that is not established in time."""
+        """Send heartbeats and delayed frames, and give up a link that does not open in time."""
         self._ticked_ms = now_ms
         self._backlog.tick(now_ms)
         self._clock.tick(now_ms, self._wall_ms())
@@ -260,11 +260,11 @@ class ReceiverLink:
         return not self._backlog and (self._link is None or not self._link.outbox.pending)
 
     def is_quiet(self) -> bool:
-        """Return whether there is a link that works, and nothing to send over it or to wait for."""
+        """Return whether the link works and nothing is to be sent or awaited."""
         return self.connected and not self.asks and not self._paused and not self.problem and self.drained()
 
     def take_out(self) -> list[pa.RecordBatch]:
-        """Leave the link and give what it has not taken over to the caller, in order."""
+        """Close the link and return undelivered batches in order."""
         self._leave()
         return self._backlog.take_out()
 
@@ -274,7 +274,7 @@ class ReceiverLink:
         self._backlog.close()
 
     def _send_waiting(self, most_frames: int | None) -> None:
-        """Send as far as the link has room; beyond `most_frames` under way only full frames."""
+        """Send while the link has room; only full frames if more than `most_frames` are in flight."""
         link = self._link
         if link is None:
             return
@@ -313,20 +313,20 @@ class ReceiverLink:
         )  # fmt: skip
 
     def _may_go_alone(self, link: LinkSender) -> bool:
-        """Return whether the next frame may be sent: it is the only one of its kind in the server's process.
+        """Return whether the next frame, which must be alone in the server's process, may be sent.
 
-        So that it is known which one was under way if that process ends, which many plans may share.
+        Many plans may share the process. If it ends, the frame in flight must be known.
         """
         if self._awaits_answer(link):
             return False
         if not link.outbox.pending:
-            link.release()  # those of other plans have their turn
+            link.release()  # links of other plans have their turn first
         return link.claim(self._ticked_ms)
 
     def _awaits_answer(self, link: LinkSender) -> bool:
         """Return whether frames in flight must be acknowledged first.
 
-        Not for long, as the receiver may wait for what follows.
+        The wait is limited, since the receiver may need the following events to acknowledge.
         """
         if not link.outbox.pending:
             self._alone_ms = None
@@ -339,7 +339,7 @@ class ReceiverLink:
         return False
 
     def _is_caught_up(self, link: LinkSender, rows: int) -> bool:
-        """Return whether nothing waits once `rows` more are under way, and what comes next can leave at once."""
+        """Return whether nothing waits once `rows` more are in flight, and the next events can be sent at once."""
         outbox, window_rows = link.outbox, link.outbox.window_rows or 0
         leaves = (
             outbox.in_flight_rows + rows < window_rows and len(outbox.pending) + 1 < self._limits.max_in_flight_frames
@@ -347,7 +347,7 @@ class ReceiverLink:
         return leaves and not self._backlog
 
     def _tell_time(self, link: LinkSender) -> None:
-        """Send a watermark that has risen without events in an empty batch."""
+        """Send a watermark that has advanced without events, in an empty batch."""
         if self.opening.tells_time:
             if not self._reported_idle and self._is_caught_up(link, 0):
                 link.mark_idle()
@@ -384,18 +384,18 @@ class ReceiverLink:
         self._event_loop.defer(self.pump)
 
     def _note_stall(self, now_ms: int) -> None:
-        """While the server takes nothing, accept only as many events as the log can hold."""
+        """Accept only events that fit into the log while the server accepts nothing."""
         link = self._link
         full = link is not None and not link.has_room() and bool(link.outbox.pending)
         if self._stall.tick(now_ms, link.outbox.first_unacknowledged if link is not None and full else None):
             self._room()
 
     def _note_silence(self, link: LinkSender, now_ms: int) -> None:
-        """Ask a server that acknowledges nothing whether its process runs: one that is stopped proves nothing."""
+        """Probe a server that acknowledges nothing: the end of a stopped process is no evidence against events."""
         if self._backlog.silent_ms >= ASK_MS:
             self._greeting.ask(link.endpoint, now_ms)
         else:
-            self._greeting.forget()  # that it ran in an earlier silence says nothing about the next one
+            self._greeting.forget()  # a result from an earlier silence does not apply to this one
 
     def _note_progress(self, link: LinkSender) -> None:
         """Report to the backlog what the server has accepted and secured."""
@@ -406,7 +406,7 @@ class ReceiverLink:
     def _look(self, link: LinkSender) -> None:
         """Handle refusals, and leave a link that is no longer connected."""
         for refusal in link.refusals:
-            if refusal.code == "stale-epoch":  # the topology was restarted: the manager knows where
+            if refusal.code == "stale-epoch":  # the topology was restarted, the manager knows its new endpoint
                 logger.info("link refused: stream=%s peer=%s code=%s", self._stream.stream, self.peer, refusal.code)
                 continue
             self.last_error = f"{self.peer} refused {self._stream.stream}: {refusal.code}: {refusal.reason}"
@@ -415,7 +415,7 @@ class ReceiverLink:
                           level=logging.ERROR)  # fmt: skip
         link.refusals.clear()
         if link.state.has_failed:
-            level = logging.WARNING if link.outbox.window_rows is not None else logging.INFO  # it never stood
+            level = logging.WARNING if link.outbox.window_rows is not None else logging.INFO  # it was never open
             text = "link %s: stream=%s peer=%s"
             paced_logger.problem(
                 self._stream.stream, text, link.state.value, self._stream.stream, self.peer, level=level
@@ -425,7 +425,7 @@ class ReceiverLink:
             self._changed()
 
     def _leave(self) -> None:
-        """Close the link; its unacknowledged frames are part of the backlog again."""
+        """Close the link and return its unacknowledged frames to the backlog."""
         link = self._link
         if link is None:
             return

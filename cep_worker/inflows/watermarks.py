@@ -1,11 +1,11 @@
-"""The watermark of an inflow: the time before which none of its sources will send anything more.
+"""The watermark of an inflow: the time before which no source will send further events.
 
     source A   ──e5──e9─────────────────────▶   promises 9
     source B   ──e3──────e6─────────────────▶   promises 6      the inflow's watermark is 6
     source C   ──e1─ ─ ─ silent for idle_ms     does not count
 
-A source that has joined and promised nothing yet holds the watermark until it sends, goes idle or leaves. Pure: times
-are arguments, all in milliseconds; timestamps are event time, `now_ms` is monotonic time.
+A source that has joined and sent nothing yet holds back the watermark until it sends, becomes idle or leaves. Pure:
+times are arguments in milliseconds; timestamps are event time, `now_ms` is monotonic time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class _SourceWatermark:
 
 @dataclass(slots=True)
 class InflowWatermark:
-    """The watermark of an inflow, from the watermarks of its sources.
+    """The watermark of an inflow, computed from the watermarks of its sources.
 
     The watermark never goes back while the plan runs.
 
-    `out_of_order_ms` is how far events of a source without own watermarks may be out of order.
+    `out_of_order_ms` is how late events of a source without its own watermarks may be.
     """
 
     idle_ms: int
@@ -41,21 +41,21 @@ class InflowWatermark:
     _sources: dict[Hashable, _SourceWatermark] = field(default_factory=dict)
 
     def opened(self, now_ms: int) -> None:
-        """Start the idle time of sources that have not sent anything yet: the plan can be reached."""
+        """Start the idle time of sources that have not sent anything: the plan is reachable now."""
         self.created_ms = now_ms
         if not self._sources:
             self.idle = False
 
     def join(self, source: Hashable, now_ms: int) -> None:
-        """`source` counts from now on; it has `idle_ms` to send something."""
+        """Add `source`, which becomes idle if it sends nothing within `idle_ms`."""
         self._sources[source] = _SourceWatermark(NO_WATERMARK, now_ms)
         self._update()
 
     def advance(self, source: Hashable, newest_ms: int | None, promised_ms: int, now_ms: int) -> None:
-        """Note events of `source` and its promise for later ones.
+        """Record events of `source` and its promise for later ones.
 
-        `newest_ms` is the latest timestamp (None: a batch without events). Later events are of `promised_ms` or after;
-        without a promise (`NO_WATERMARK`), of the newest timestamp less `out_of_order_ms`. An unknown source joins.
+        `newest_ms` is the latest timestamp (None: a batch without events). Later events are not before `promised_ms`
+        or, without a promise (`NO_WATERMARK`), the newest timestamp less `out_of_order_ms`. An unknown source joins.
         """
         entry = self._sources.setdefault(source, _SourceWatermark(NO_WATERMARK, now_ms))
         entry.heard_ms = now_ms
@@ -68,7 +68,7 @@ class InflowWatermark:
     def rest(self, source: Hashable) -> None:
         """Mark `source` as idle: it has nothing more to send for now.
 
-        If no source has sent anything, this counts in place of a first event, which would otherwise be awaited.
+        For a source that has sent nothing this replaces the first event, for which the watermark would otherwise wait.
         """
         if source in self._sources:
             self._sources[source].idle = True
@@ -85,7 +85,7 @@ class InflowWatermark:
     def expire(self, now_ms: int) -> None:
         """Mark sources that were silent for `idle_ms` as idle.
 
-        An inflow that never had a source becomes idle as long after `opened`.
+        An inflow that never had a source becomes idle `idle_ms` after `opened`.
         """
         for entry in self._sources.values():
             if now_ms - entry.heard_ms >= self.idle_ms:
@@ -95,13 +95,13 @@ class InflowWatermark:
             self.idle = True
 
     def hold(self, now_ms: int) -> None:
-        """Active sources are kept waiting by this inflow: that they send nothing is not their silence."""
+        """Suspend the idle times of active sources, which cannot send because this inflow is full."""
         for entry in self._sources.values():
             if not entry.idle:
                 entry.heard_ms = now_ms
 
     def restart(self, now_ms: int) -> None:
-        """Start event time over: forget the watermarks of sources that have ended and keep those of the others."""
+        """Restart event time: forget the watermarks of sources that have ended and keep those of the others."""
         self.created_ms = now_ms
         self.watermark_ms = NO_WATERMARK
         self.idle = False

@@ -1,1 +1,1 @@
-"""Events from outside: submitted batches, links of clients, routing to inflows, and rate limits."""
+"""Intake of events: submitted batches, links of clients, routing to inflows, and rate limits."""

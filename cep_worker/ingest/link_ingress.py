@@ -1,4 +1,4 @@
-"""Events that come over links from outside: the built-in ingress, and sources of type `zeromq`."""
+"""Links from clients: the built-in ingress, and sources of type `zeromq`."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkG
 logger = logging.getLogger(__name__)
 
 KEY_SHARE = 4
-"""One key of a client with limits has at most a quarter of all links."""
+"""The maximum share of all links for one restricted key."""
 JUDGE_MS = 1_000
 PARKED_BYTES, ALL_PARKED_BYTES = 64 * 1024 * 1024, 256 * 1024 * 1024
-"""How much may wait here of one link, and of all, while there is no room: the window counts rows, which may be large.
+"""The bytes that may wait of one link, and of all, while there is no room: the window limits rows, not bytes.
 """
 SHARE_BYTES = 1024 * 1024
-"""How much of each link may wait even if the others use up the total."""
+"""The bytes of each link that may wait even if others use up the total."""
 FRAME_BYTES = 512
-"""The size of a waiting frame without its body."""
+"""The memory of a waiting frame in addition to its body."""
 
 Resolve = Callable[[str, int], EventStream]
-"""The event stream that a tenant's client means by a name; InputError otherwise."""
+"""Returns the event stream that a tenant's client refers to by a name. Raises InputError."""
 
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
-"""A route for a source that sends batches of the given schema to an event stream's inflows."""
+"""Returns a route for a source that sends batches of the given schema to an event stream's inflows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,10 +61,10 @@ class _IngressClient:
 
 
 class LinkIngress:
-    """Takes links from clients and hands their batches to routes.
+    """Accepts links from clients and passes their batches to routes.
 
-    A frame is acknowledged when every inflow has taken it and the worker can no longer lose it; until it is taken it
-    waits here, bounded by the link's window and in bytes. Belongs to the data thread.
+    A frame is acknowledged when every inflow has accepted it and it is durable; until then it waits here, limited by
+    the link's window and in bytes. Belongs to the data thread.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class LinkIngress:
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._parked_bytes = 0
         self._judged_ms = 0
-        """When the bounds of keys were last looked at for links that are open."""
+        """When the restrictions of keys were last checked for open links."""
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, window_rows: int) -> None:
-        """Link can be opened at `host:port`.
+        """Accept links at `host:port`.
 
         Raises PortInUseError.
         """
@@ -96,7 +96,7 @@ class LinkIngress:
         self._event_loop.watch(self._server.socket, self._handle)
 
     def retry(self, now_ms: int) -> None:
-        """Take waiting frames as far as there is room now."""
+        """Process waiting frames while there is room."""
         for client in list(self._parked):
             while client.parked and self._take(client, client.parked[0], now_ms):
                 self._note_parked(client, -_size(client.parked.popleft()))
@@ -122,7 +122,7 @@ class LinkIngress:
                     route.join(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Remove clients that have become silent."""
+        """Remove silent clients."""
         server = self._server
         if server is None:
             return
@@ -135,7 +135,7 @@ class LinkIngress:
                 self._forget(gone.link.peer)
 
     def close(self) -> None:
-        """Stop listening and end all links; what waits is not acknowledged."""
+        """Stop listening and end all links; waiting frames are not acknowledged."""
         if self._server is None:
             return
         for peer, client in list(self._clients.items()):
@@ -149,7 +149,7 @@ class LinkIngress:
         self._server = None
 
     def _permit(self, user: str, opening: OpenLink) -> Rejected | None:
-        """Refuse a client whose key does not name the streams, or that has its share of the links."""
+        """Refuse a client whose key does not permit the streams, or has its share of the links."""
         refusal = self._not_allowed(user, opening)
         if refusal is None and ":" in user:
             open_links = sum(client.link.user == user for client in self._clients.values())
@@ -170,7 +170,7 @@ class LinkIngress:
         return None
 
     def _judge(self, server: LinkServer) -> None:
-        """End links whose keys were withdrawn, or have other bounds now."""
+        """End links whose keys were revoked or no longer permit their streams."""
         for peer, client in list(self._clients.items()):
             refusal = self._not_allowed(client.link.user, client.link.opening) if ":" in client.link.user else None
             if refusal is not None:
@@ -223,14 +223,14 @@ class LinkIngress:
                 self._event_loop.call_at(again_ms, self._flush)
 
     def _arrived(self, link: IncomingLink, now_ms: int) -> None:
-        self._forget(link.peer)  # the same peer may open another link
+        self._forget(link.peer)  # the peer may open another link
         client = _IngressClient(link, self._routes(link))
         self._clients[link.peer] = client
         for route in client.routes.values():
             route.join(now_ms)
 
     def _closed(self, peer: bytes) -> None:
-        """Note that the client has closed in order; what it sent still counts."""
+        """Handle an orderly close by the client; frames that it sent are still processed."""
         client = self._clients.pop(peer)
         client.closed = True
         if not client.parked:
@@ -263,7 +263,7 @@ class LinkIngress:
         self._parked_bytes += size
 
     def _refuse_more(self, client: _IngressClient) -> None:
-        """End a link that sends more than can wait; its client keeps the events that were not acknowledged."""
+        """End a link that sends more than may wait; its client must resend unacknowledged events."""
         reason = f"{client.parked_bytes} bytes are already waiting for room; send the unacknowledged events again later"
         logger.warning("client exceeds its limit of waiting bytes: sender=%s bytes=%d", client.link.opening.sender,
                        client.parked_bytes)  # fmt: skip
@@ -287,7 +287,7 @@ class LinkIngress:
                 else:
                     try:
                         route.offer(frame.batch, frame.bodies[0], promised_ms, now_ms)
-                    except WalFullError:  # the inflow tells why
+                    except WalFullError:  # the inflow reports why
                         return False
                     except InputError as error:
                         server.refuse_frame(client.link, error.reason_code, error.message)
@@ -310,7 +310,7 @@ def _size(frame: FrameArrived) -> int:
 
 
 def _problem(batch: pa.RecordBatch, promised_ms: int) -> str:
-    """Return why a batch or its promise is not one of ordinary events, or an empty text."""
+    """Return why a batch or its watermark is invalid; empty if it is valid."""
     if promised_ms > LATEST_MS:
         return f"the watermark {promised_ms} is beyond the year 9999"
     kinds = batch.column(KIND)

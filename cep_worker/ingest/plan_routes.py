@@ -31,7 +31,7 @@ class PlanRoutes:
         return Route(source, offered.attributes, self._inflows(stream), limit)
 
     def make_unlimited(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
-        """Return a route without a limit, for results of plans: the limit applied to the events behind them.
+        """Return a route without a rate limit, for results of plans: the limit applied to their input.
 
         Raises:
             InputError: as for `make`.

@@ -1,4 +1,4 @@
-"""A route: where the events of one source go, to one inflow or, when plans share an event stream, to several."""
+"""The route of a source's events to one inflow, or to several when plans share an event stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topology.events.conversion import conversion_problem
 
 
 class Route:
-    """Passes batches with the attributes `offered` to `inflows`, with the columns in the order of each inflow.
+    """Passes batches with the attributes `offered` to `inflows`, in the column order of each.
 
     Either every inflow takes a batch or none does, so that a source can wait or retry. `limit` is the rate limit of the
     tenant that owns all the inflows. Events read just before an edit changed the attributes of the stream are
@@ -24,7 +24,7 @@ class Route:
     """
 
     def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow], limit: RateLimit) -> None:
-        """Lead `source` to `inflows`.
+        """Create a route from `source` to `inflows`.
 
         Raises:
             InputError: `schema-mismatch`, an inflow cannot take events with the attributes `offered`.
@@ -40,7 +40,7 @@ class Route:
             self._fits.append(None if offered == wanted else SchemaFit(wanted))
 
     def has_room(self) -> bool:
-        """Return whether all inflows would take a batch now, and the tenant may send one."""
+        """Return whether all inflows have room for a batch, and the tenant is below its limit."""
         return self.limit.has_room() and all(inflow.has_room() for inflow in self.inflows)
 
     def join(self, now_ms: int) -> None:
@@ -51,11 +51,11 @@ class Route:
     def offer(
         self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: BatchOrigin | None = None
     ) -> None:
-        """Give `batch` to all inflows, once if it has an `origin`; the caller has asked `has_room`.
+        """Pass `batch` to all inflows, once if it has an `origin`. Call `has_room` first.
 
         Raises:
-            WalFullError: one of them cannot take it now; none has taken it then.
-            BatchTooLargeError: one of them can never take it; none has taken it then.
+            WalFullError: an inflow cannot accept it now; none has accepted it.
+            BatchTooLargeError: an inflow can never accept it; none has accepted it.
         """
         prepared = []
         for inflow, fit in zip(self.inflows, self._fits, strict=True):
@@ -73,7 +73,7 @@ class Route:
             inflow.offer(self.source, ordered, its_body, promised_ms, now_ms, origin)
 
     def newest_of(self, source: bytes) -> int | None:
-        """Return the number of the newest batch of the source that all inflows have taken, if there is one."""
+        """Return the number of the source's newest batch that all inflows have accepted, if there is one."""
         numbers = [inflow.newest_of(source) for inflow in self.inflows]
         known = [number for number in numbers if number is not None]
         return min(known) if known and len(known) == len(numbers) else None

@@ -39,7 +39,7 @@ class _Submission:
 class SubmissionQueue:
     """Batches from other threads, each with a future.
 
-    A submitter may cancel the future: a cancelled batch is not taken, and one that was taken cannot be cancelled.
+    A submitter may cancel the future: a cancelled batch is not accepted, and an accepted one cannot be cancelled.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SubmissionQueue:
     def submit(
         self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
     ) -> Future[None]:
-        """Submit `batch`, of the stream's schema; the future is done when the worker can no longer lose it.
+        """Submit `batch` of the stream's schema; the future is done when it is durable.
 
         The future fails with InputError if the stream no longer exists, the log is full, or the batch is too large. A
         batch that may be sent again has an `origin` and is accepted once. Any thread may call this method.
@@ -66,7 +66,7 @@ class SubmissionQueue:
         return taken
 
     def newest(self, stream: EventStream, origins: Sequence[bytes]) -> Future[list[int | None]]:
-        """Return the numbers of the newest batches that the stream's inflows have taken from each of `origins`.
+        """Return the number of the newest batch that the stream's inflows have accepted from each of `origins`.
 
         The future fails with InputError when the stream no longer exists or inactive. Any thread may call it.
         """
@@ -84,14 +84,14 @@ class SubmissionQueue:
         return found
 
     def join(self, source: Hashable, stream: EventStream) -> None:
-        """`source` is about to send: event time waits for it.
+        """Register `source`: event time waits for its events.
 
         Any thread may call it.
         """
         self._tell(source, stream, lambda route: route.join(self._monotonic_ms()))
 
     def leave(self, source: Hashable, stream: EventStream) -> None:
-        """Forget `source`, which has ended.
+        """Unregister `source`, which has ended.
 
         Any thread may call it.
         """
@@ -99,13 +99,13 @@ class SubmissionQueue:
 
     def _tell(self, source: Hashable, stream: EventStream, what: Callable[[Route], None]) -> None:
         def tell() -> None:
-            with suppress(InputError):  # no plan accepts the stream's events now, and no source waits for them
+            with suppress(InputError):  # no plan accepts the stream's events now, so no event time waits for sources
                 what(self._make_route(source, stream.schema, stream))
 
         self._event_loop.post(tell)
 
     def retry(self, now_ms: int) -> None:
-        """Take what there is room for now, in order for each source."""
+        """Accept waiting batches while there is room, in the order of each source."""
         blocked: set[Hashable] = set()
         for _ in range(len(self._waiting)):
             submission = self._waiting.popleft()
@@ -128,7 +128,7 @@ class SubmissionQueue:
             self._waiting.append(submission)
 
     def _take(self, submission: _Submission, now_ms: int) -> bool:
-        """Return whether the submission is settled one way or the other."""
+        """Return whether the submission was accepted or rejected; False: it must wait."""
         try:
             route = self._route(submission)
         except InputError as error:

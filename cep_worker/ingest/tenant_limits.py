@@ -11,19 +11,18 @@ from cep_common.token_bucket import TokenBucket
 class RateLimit:
     """A budget of events that grows with time.
 
-    Whole batches are taken while anything is left, so the budget may fall below zero: what comes next then waits for
-    longer, and the rate holds in the long run. A tenant that was silent for a second may send as many events at once as
-    it may send in a second.
+    Whole batches are accepted while any budget is left, so it may become negative: the next batch then waits longer,
+    and the average rate is kept. The burst size is one second's events.
     """
 
     def __init__(self) -> None:
-        """Limit nothing until `set` is called."""
+        """Create an unlimited rate limit; `set` sets the rate."""
         self.events_per_s = 0
         self.taken_events = 0
         self._bucket: TokenBucket | None = None
 
     def set(self, events_per_s: int, now_ms: int) -> None:
-        """Set the limit of events per second; 0: any number."""
+        """Set the limit of events per second; 0: unlimited."""
         self.events_per_s = events_per_s
         if not events_per_s:
             self._bucket = None
@@ -38,11 +37,11 @@ class RateLimit:
             self._bucket.refill(now_ms)
 
     def has_room(self) -> bool:
-        """Return whether another batch may be taken."""
+        """Return whether another batch may be accepted."""
         return self._bucket is None or self._bucket.in_credit()
 
     def wait_ms(self) -> int:
-        """In how many milliseconds another batch may be taken, counted from the last refill."""
+        """Return the milliseconds from the last refill until another batch may be accepted."""
         return 0 if self._bucket is None else self._bucket.debt_ms()
 
     def take(self, events: int) -> None:
@@ -53,7 +52,7 @@ class RateLimit:
 
 
 class TenantLimits:
-    """The rate limit of every tenant that has asked for one; a limit object stays the same while its rate changes.
+    """The rate limit of every tenant that was requested; a limit object stays the same while its rate changes.
 
     Not thread-safe unless stated otherwise.
     """
@@ -71,26 +70,26 @@ class TenantLimits:
         return limit
 
     def wait_ms(self, tenant: int) -> int:
-        """Return how long the tenant has to wait before it may send more; any thread may ask."""
+        """Return how long the tenant must wait before it may send more. Any thread may call this."""
         limit = self._limits.get(tenant)
         return limit.wait_ms() if limit is not None else 0
 
     def events_per_s(self, tenant: int) -> int:
-        """Return how many events a second the tenant may send; 0: any number. Any thread may ask."""
+        """Return the tenant's limit of events per second; 0: unlimited. Any thread may call this."""
         limit = self._limits.get(tenant)
         return limit.events_per_s if limit is not None else 0
 
     def taken(self) -> tuple[tuple[int, int], ...]:
-        """Return how many events were taken in for each tenant."""
+        """Return the number of accepted events of each tenant."""
         return tuple((tenant, limit.taken_events) for tenant, limit in self._limits.items())
 
     def apply(self, limits: Iterable[TenantLimit], now_ms: int) -> None:
-        """Replace all limits; tenants that are not named have none."""
+        """Replace all limits; other tenants are unlimited."""
         self._ordered = {one.tenant: one.events_per_s for one in limits}
         for tenant, limit in self._limits.items():
             limit.set(self._ordered.get(tenant, 0), now_ms)
 
     def refill(self, now_ms: int) -> None:
-        """Refill every budget for the time that has passed."""
+        """Refill every budget."""
         for limit in self._limits.values():
             limit.refill(now_ms)

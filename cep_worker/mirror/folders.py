@@ -9,9 +9,9 @@ from zlib import crc32
 
 CHUNK_BYTES = 1_048_576
 LOCAL_NAMES = frozenset({"lock"})
-"""Files that belong to one host: locks."""
+"""Files that are not mirrored because they belong to one host: locks."""
 LOCAL_SUFFIXES = (".new", ".spare")
-"""Files that will be renamed or overwritten."""
+"""Suffixes of files that are not mirrored because they are temporary or spare."""
 
 
 def is_mirrored(name: str) -> bool:
@@ -51,7 +51,7 @@ def checksum(path: Path, size: int) -> int | None:
 
 
 def below(root: Path, name: str) -> Path:
-    """Return the path below `root` that a peer named. Raises ValueError if the path is outside `root`."""
+    """Return the path below `root` with a name from a peer. Raises ValueError if it is outside `root`."""
     parts = name.split("/")
     if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"not a path in the mirrored folder: {name[:80]!r}")

@@ -34,14 +34,14 @@ WAITS = frozenset({State.JOINING, State.CONFIRMING, State.PROTECTED, State.LEAVI
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Ask the manager to record whether the other node is in sync; tell `recorded` with the number."""
+    """Request that the manager records whether the other node is in sync; `recorded` gets the number."""
 
     number: int
     in_sync: bool
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Acknowledge everything that waits: from now on the active node is alone."""
+    """Acknowledge everything that waits, since the active node is alone from now on."""
 
 
 Instruction = Record | Release
@@ -66,32 +66,32 @@ class Protection:
     def begin(self, now_ms: int) -> list[Instruction]:
         """Begin without a passive node.
 
-        What a former process of this node has asked for may be recorded yet, so nothing is acknowledged alone before
-        the database has recorded that the other node is behind.
+        A request of an earlier process of this node may still be recorded, so nothing is acknowledged alone before the
+        database has recorded that the other node is behind.
         """
         return self._leave(self.reason, now_ms)
 
     def linked(self, now_ms: int) -> list[Instruction]:
-        """Record that the passive node answers, and is sent what it lacks."""
+        """Handle that the passive node is connected and is being sent missing data."""
         if self.state is State.ALONE:
             self._move(State.CATCHING_UP, "the passive node is catching up", now_ms)
         return []
 
     def caught_up(self, now_ms: int) -> list[Instruction]:
-        """Record that the passive node has all that had changed when the last batch was collected."""
+        """Handle that the passive node has everything that had changed when the last batch was collected."""
         if self.state is State.CATCHING_UP:
             self._move(State.JOINING, "the passive node is catching up", now_ms)
         return []
 
     def applied(self, began_ms: int, now_ms: int) -> list[Instruction]:
-        """Record that the passive node has applied a batch that was collected at `began_ms`."""
+        """Handle that the passive node has applied a batch that was collected at `began_ms`."""
         if self.state is not State.JOINING or began_ms <= self.since_ms:
             return []
         self._move(State.CONFIRMING, "the database is about to record it", now_ms)
         return [self._record(in_sync=True)]
 
     def recorded(self, number: int, now_ms: int) -> list[Instruction]:
-        """Note that the database has recorded the request of that number."""
+        """Handle that the database has recorded the request `number`."""
         if number != self.number:
             return []
         if self.state is State.CONFIRMING:
@@ -102,7 +102,7 @@ class Protection:
         return []
 
     def lost(self, reason: str, now_ms: int) -> list[Instruction]:
-        """Record that the passive node no longer answers, or is not what it was."""
+        """Handle that the passive node no longer responds, or that its copy has changed."""
         if self.state is State.CATCHING_UP:
             self._move(State.ALONE, reason, now_ms)
         elif self.state in (State.JOINING, State.CONFIRMING, State.PROTECTED):

@@ -1,7 +1,7 @@
 """The event-sync server of a passive worker: keeps a copy of the active worker's files, up to its last batch.
 
-A batch is applied as a whole: what a dead sender had not sent to its end changes nothing. Only the sender of the newest
-token is listened to, and none once this node has taken over.
+Batches are applied as a whole: an incomplete batch of a sender that died changes nothing. Only the sender with the
+newest token is accepted, and none once this node has taken over.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Copy:
     """The files of the active worker in `root`. Belongs to one thread."""
 
     def __init__(self, root: Path, sync_ms: int | None) -> None:
-        """Files reach the disk before their batch is answered (`sync_ms` 0), or so often (None: at any time)."""
+        """Sync files before their batch is acknowledged (`sync_ms` 0), or every `sync_ms` (None: never explicitly)."""
         self._root = root
         self._sync_ms = sync_ms
         self._unsynced: set[Path] = set()
         self._synced_at = time.monotonic()
         self.bytes = 0
-        """Applied since the process started."""
+        """Bytes applied since the process started."""
 
     def files(self) -> Iterator[MirroredFile]:
-        """Give what there is."""
+        """Return the files of the copy."""
         for path in mirrored_files(self._root):
             size = path.stat().st_size
             yield MirroredFile(path.relative_to(self._root).as_posix(), size, checksum(path, size) or 0)
@@ -76,7 +76,7 @@ class Copy:
             self.sync()
 
     def tick(self) -> None:
-        """Sync written files to disk when it is time."""
+        """Sync written files to disk when it is due."""
         if self._sync_ms and self._unsynced and (time.monotonic() - self._synced_at) * 1000 >= self._sync_ms:
             self.sync()
 
@@ -152,15 +152,15 @@ class MirrorReceiver:
 
     @property
     def mirrored_bytes(self) -> int:
-        """Return how much was applied since the process started."""
+        """Return the bytes applied since the process started."""
         return self._copy.bytes
 
     def start(self) -> None:
-        """Listen."""
+        """Start the server thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Take nothing more; what was answered is applied and on the disk. Raises OSError."""
+        """Stop the server; all acknowledged batches are applied and on disk. Raises OSError."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -182,7 +182,7 @@ class MirrorReceiver:
         try:
             envelope = decode(frames)
         except DecodeError as error:
-            logger.warning("not a message of the active node: reason=%s", error)
+            logger.warning("invalid message at the mirror: reason=%s", error)
             return
         match envelope.message:
             case OpenMirror() as opening:

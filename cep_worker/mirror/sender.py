@@ -1,7 +1,7 @@
-"""The active worker's side of the mirror: sends changes batch by batch, and reports what the passive node has.
+"""The active worker's side of the mirror: sends changes in batches, and tracks what the passive node has.
 
-One batch is under way at a time; what changes meanwhile is in the next one. So the pace is that of the passive node,
-and each acknowledgement waits for two round trips at most.
+One batch is in flight at a time; changes meanwhile are in the next one. So the passive node determines the pace, and
+each acknowledgement waits for two round trips at most.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 GROWS = (".segment", ".results")
-"""Suffixes of files that only grow: of these the new bytes are sent, others are sent whole."""
+"""Suffixes of append-only files, whose new bytes are sent; other files are sent whole."""
 BATCH_BYTES = 8 * 1024 * 1024
 BODY_BYTES = 4 * 1024 * 1024
 MOST_CHANGES = 1_000
 SWEEP_S = 0.3
-"""Interval at which the folder is compared with the sent state, to find deleted files and unreported ones."""
+"""Interval at which the folder is compared with the sent state, to find deletions and unreported changes."""
 BEAT_S = 0.25
-"""A passive node that is sent nothing else hears from the active one so often."""
+"""Interval of heartbeats while nothing else is sent."""
 REPORT_S = 0.2
 RETRY_S = 0.5
 OPEN_S = 60.0
@@ -60,7 +60,7 @@ FLUSH_S = 5.0
 
 
 class LostError(Exception):
-    """The passive node does not answer, or has refused something."""
+    """The passive node does not respond, or refused something."""
 
 
 class MirrorSender:
@@ -75,7 +75,7 @@ class MirrorSender:
         wall_ms: Callable[[], int],
         ended: Callable[[int], None] = os._exit,
     ) -> None:
-        """Create a sender; `changes` notes what the stores write.
+        """Create a sender; `changes` collects what the stores write.
 
         `ended` is called with the exit code when this node is fenced.
         """
@@ -91,10 +91,10 @@ class MirrorSender:
         self._protection = Protection(monotonic_ms())
         self._since_ms = wall_ms()
         self._next = 1
-        """The number of the batch that will have what has changed by now."""
+        """The number of the batch that will contain present changes."""
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
         self._ahead: deque[int] = deque()
-        """Of batches that were acknowledged and are not mirrored yet: the number of the mirror batch with them."""
+        """The numbers of the mirror batches with events that are acknowledged and not mirrored yet."""
         self._sent: dict[str, int] = {}
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._pending: dict[Path, None] = {}
@@ -108,17 +108,17 @@ class MirrorSender:
         self.failure: BaseException | None = None
 
     def attach(self, post: Callable[[Callable[[], None]], None]) -> None:
-        """Run released calls through `post`, which has them run on the data thread."""
+        """Use `post` to run released calls on the data thread."""
         self._post = post
 
     def start(self) -> None:
-        """Begin to mirror."""
+        """Start the mirror's thread."""
         self._thread.start()
 
     def when_mirrored(self, call: Callable[[], None]) -> None:
-        """Run `call`, which acknowledges what was stored before, when the passive node has it too.
+        """Run `call`, which acknowledges stored events, when the passive node has these events, too.
 
-        That is at once when this node is alone, and not at all once the node is no longer active.
+        It runs at once if this node is alone, and never if the node is no longer active.
         """
         with self._lock:
             waits = self._protection.waits
@@ -132,21 +132,21 @@ class MirrorSender:
             call()
 
     def is_behind(self) -> bool:
-        """Return whether acknowledgements wait for the passive node. Any thread."""
+        """Return whether acknowledgements wait for the passive node. Any thread may call this."""
         with self._lock:
             return bool(self._waiting)
 
     def close(self) -> None:
-        """Send what has changed, as far as the passive node takes it in time, and end.
+        """Send pending changes while the passive node accepts them in time, and stop.
 
-        If it takes everything, this is reported to the manager, which lets the passive node take over.
+        If it accepts everything, this is reported to the manager, which lets the passive node take over.
         """
         self._stopping.set()
         self._changes.wanted.set()
         if self._thread.ident is not None:
             self._thread.join()
         if self._protection.state is State.PROTECTED and not self._pending:
-            self._watch.close()  # the node is about to be passive
+            self._watch.close()  # the node is about to become passive
             self._report("left")
 
     def _may_run_ahead(self) -> bool:
@@ -181,7 +181,7 @@ class MirrorSender:
         return role.peer_sync if role is not None else None
 
     def _mirror(self, peer: Endpoint) -> None:
-        """Mirror to `peer` until it is lost (LostError), or this process leaves."""
+        """Mirror to `peer` until it is lost (LostError), or this process shuts down."""
         found = self._open(peer)
         self._compare(found)
         self._do(self._protection.linked(monotonic_ms()))
@@ -224,7 +224,7 @@ class MirrorSender:
                     return found
 
     def _compare(self, found: list[MirroredFile]) -> None:
-        """Find out what the passive node lacks."""
+        """Determine what the passive node lacks."""
         self._sent, self._seen, self._pending = {}, {}, {}
         theirs = {one.path: one for one in found}
         with self._lock:
@@ -243,7 +243,7 @@ class MirrorSender:
         return size <= self._size(path) if path.name.endswith(GROWS) else size == path.stat().st_size
 
     def _batch(self) -> None:
-        """Send what has changed, and wait until it is applied. Raises LostError."""
+        """Send pending changes, and wait until they are applied. Raises LostError."""
         began_ms = monotonic_ms()
         with self._lock:
             number, self._next = self._next, self._next + 1
@@ -266,10 +266,10 @@ class MirrorSender:
             self._report()
 
     def _send_changes(self, number: int) -> bool:
-        """Send the batch; return whether nothing that had changed is left for the next one."""
+        """Send the batch, and return whether it contains all pending changes."""
         budget, changes, bodies = BATCH_BYTES, list[FileChange](), list[Any]()
         self._in_batch = 0
-        # Files that record progress go first: read later, they would include data that is not sent yet.
+        # files that record progress first, since read later they would refer to data that is not sent yet
         for path in sorted(self._pending, key=lambda one: one.name.endswith(GROWS)):
             if budget <= 0 or len(changes) >= MOST_CHANGES:
                 break
@@ -289,7 +289,7 @@ class MirrorSender:
         return not self._pending
 
     def _change_of(self, path: Path, most: int) -> tuple[FileChange, bytes, bool] | None:
-        """Return the change that the passive node needs, if any, and whether that is the last of the file."""
+        """Return the change that the passive node needs, if any, and whether it is the last one of the file."""
         name = self._name(path)
         try:
             if not path.name.endswith(GROWS):
@@ -300,7 +300,7 @@ class MirrorSender:
             if offset > size:
                 offset = 0
             elif offset == size and name in self._sent:
-                path.stat()  # its deletion is not reported
+                path.stat()  # it was deleted without a report
                 return None
             with path.open("rb") as file:
                 body = os.pread(file.fileno(), min(size - offset, most), offset)
@@ -315,7 +315,7 @@ class MirrorSender:
         return FileChange("append", name, offset), body, offset + len(body) >= size or not body
 
     def _sweep(self) -> None:
-        """Find files with unrecorded changes, and removed files."""
+        """Find unreported changes and deletions."""
         self._swept_at = time.monotonic()
         present: set[str] = set()
         for path in mirrored_files(self._root):
@@ -395,7 +395,7 @@ class MirrorSender:
                     self._release(None)
 
     def _release(self, number: int | None) -> None:
-        """Run the calls that waited for batches up to `number`; None: all."""
+        """Run the calls that wait for batches up to `number`; None: all."""
         with self._lock:
             while self._ahead and (number is None or self._ahead[0] <= number):
                 self._ahead.popleft()
@@ -443,14 +443,14 @@ class MirrorSender:
     # ---- the socket -------------------------------------------------------------------------------------------------
 
     def _send(self, message: Message, bodies: list[Any] | None = None) -> None:
-        # After a stop of this process the other node may have been active, and have events that these would replace.
+        # if this process was suspended, the other node may have become active, and its events must not be overwritten
         if not self._watch.holds():
             raise LostError("this node is no longer active")
         if self._socket is None or not send_now(self._socket, encode(message, bodies=bodies or ())):
             raise LostError("the passive node is not connected")
 
     def _receive(self, timeout_s: float) -> Message:
-        """Return the next message. Raises LostError when none comes in time."""
+        """Return the next message. Raises LostError when none arrives in time."""
         assert self._socket is not None  # noqa: S101 - made by _open
         until = time.monotonic() + timeout_s
         while (left_s := until - time.monotonic()) > 0:

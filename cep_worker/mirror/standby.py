@@ -1,4 +1,4 @@
-"""A worker process of a passive node: its libraries are loaded, and it keeps the active node's events."""
+"""The worker of a passive node, which stores the active node's events and has its libraries loaded."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ REPORT_S = 0.5
 
 
 def await_activation(config: WorkerConfig, watch: RoleWatch, stopping: threading.Event) -> bool:
-    """Keep the active node's events until this node is active, or `stopping` is set.
+    """Store the active node's events until this node is active, or `stopping` is set.
 
     Returns:
-        Whether the node is active, and the worker's folder its own.
+        Whether the node is active and has adopted the worker's folder.
 
     Raises:
         PortInUseError, ConfigError: The event-sync server cannot listen.
@@ -66,7 +66,7 @@ def await_activation(config: WorkerConfig, watch: RoleWatch, stopping: threading
 def adopt_folder(config: WorkerConfig) -> None:
     """Make the mirrored folder the worker's own.
 
-    It continues under the identity that the active worker had, which is bound to the lock file of this host. Raises
+    The worker continues under the identity of the active worker, which is bound to the lock file of this host. Raises
     OSError.
     """
     folder = Path(config.wal.path) / safe_component(config.name)
@@ -89,7 +89,7 @@ class _Reporter:
         self._since_ms = time.time_ns() // 1_000_000
 
     def tick(self) -> None:
-        """Write the report when it is time. A mirror that has failed ends the wait."""
+        """Write the report when it is due. Raise the error of a mirror that has failed."""
         receiver, now = self._receiver, time.monotonic()
         if receiver.failure is not None:
             raise receiver.failure

@@ -1,1 +1,1 @@
-"""Exported streams on their way from publisher stages to consumers, with acknowledgements."""
+"""Outflows of exported streams from publisher stages to consumers, with acknowledgements."""

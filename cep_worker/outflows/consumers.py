@@ -1,4 +1,4 @@
-"""Consumers of results, and identities by which they recognise repeated results."""
+"""The interface of consumers of results, and the ids by which they recognise repeated results."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ class GroupId:
 
 @dataclass(frozen=True, slots=True)
 class FrameId:
-    """A frame of a group; `number` counts the frames of its group's log, from 1, over all its groups."""
+    """A frame of a group; `number` counts all frames of the log from 1."""
 
     group: GroupId
     number: int
     rows: Rows | None = field(default=None, compare=False)
-    """Which rows of the frame a consumer gets, if not all: its events have the same identity at every consumer."""
+    """The rows of the frame that a consumer gets, if not all. Events have the same id at every consumer."""
 
     def part(self, rows: Rows) -> FrameId:
-        """Return the frame for a consumer that gets only these of its rows."""
+        """Return the frame restricted to these rows."""
         return replace(self, rows=rows)
 
     def row(self, index: int) -> int:
-        """Return the place in the frame of a row that the consumer has at `index`."""
+        """Return the index in the whole frame of the consumer's row `index`."""
         return index if self.rows is None else int(self.rows[index])
 
     def follows(self, former: FrameId) -> bool:
-        """Return whether it follows `former` in its group; otherwise a group begins or is sent again."""
+        """Return whether it continues the group of `former`; otherwise a group begins or is sent again."""
         return self.group == former.group and self.number > former.number
 
 
 class ResultConsumer(Protocol):
     """A consumer of the events of an exported stream.
 
-    All methods are called on the data thread; a receipt is settled on it too.
+    All methods are called on the data thread, and receipts are settled on it.
     """
 
     def has_room(self) -> bool:
         """Return whether `offer` may be called now."""
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
-        """Take over a batch and settle `receipt`, now or later, once it is delivered or dropped.
+        """Accept a batch, and settle `receipt` now or later, when the batch is delivered or dropped.
 
         Args:
             batch: The events, with `_timestamp` (int64 ms).
@@ -75,7 +75,7 @@ class ResultConsumer(Protocol):
         """
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """Make all frames of `group` take effect together, once; settle `receipt` when that is done.
+        """Commit all frames of `group` atomically and once; settle `receipt` when done.
 
         The same group may be committed again after a restart: a consumer that delivers exactly once recognises it by
         its id.
@@ -85,9 +85,9 @@ class ResultConsumer(Protocol):
 class Tap(ResultConsumer, Protocol):
     """A consumer of a plan's stream.
 
-    `name` distinguishes it from others of the stream as long as the process lives, even when it is edited. If it is
-    `lasting`, its progress is remembered over restarts of the process, for the consumer with the same `form`, or else
-    with the same name.
+    `name` identifies it among the consumers of the stream during the life of the process, even when it is edited. If it
+    is `lasting`, its progress survives restarts of the process, for the consumer with the same `form`, or else with the
+    same name.
     """
 
     @property
@@ -101,4 +101,4 @@ class Tap(ResultConsumer, Protocol):
 
 
 Consumers = Callable[[str], Sequence[Tap]]
-"""The current consumers of the plan's stream of that name."""
+"""Returns the current consumers of a plan's stream."""

@@ -43,13 +43,13 @@ from topology.links.protocol import Outbox, PendingFrame
 logger = logging.getLogger(__name__)
 
 BATCH_ROWS = 4_096
-"""Small batches for a busy listener are joined up to this."""
+"""The rows up to which small batches for a busy listener are joined."""
 
 FRAMES_UNDER_WAY = 64
 MOST_BYTES = 64 * 1024 * 1024
-"""The most bytes that wait for a listener, and the most in flight to it, before one more batch: rows may be huge."""
+"""The bytes that may wait for a listener, and be in flight to it, before one more batch: rows may be huge."""
 KEY_SHARE = 4
-"""One key of a client with bounds has a fourth of all subscriptions at most."""
+"""The maximum share of all subscriptions for one restricted key."""
 BEAT_MS = 1_000
 RECEIVE_AT_ONCE = 256
 
@@ -58,12 +58,12 @@ Source = tuple[PlanKey, str]
 
 
 class Listener:
-    """One subscription: what waits for it and what it has not acknowledged."""
+    """One subscription, with its waiting and unacknowledged batches."""
 
     def __init__(
         self, egress: Egress, peer: bytes, user: str, asked: Subscribe, stream: EventStream, config: EgressConfig
     ) -> None:
-        """`user` is the subscriber, by the key of the connection."""
+        """Create a subscription of `user`, which is known by the key of the connection."""
         self._egress = egress
         self.peer = peer
         self.user = user
@@ -74,22 +74,22 @@ class Listener:
         self._left = False
         self._outbox = Outbox(window_rows=config.window_rows)
         self._sent: deque[tuple[int, int, int]] = deque()
-        """Sequence number, time and size of the frames under way."""
+        """Sequence number, time and size of the frames in flight."""
         self._waiting_bytes = self._under_way_bytes = 0
 
     @property
     def name(self) -> str:
-        """The stream as the listener calls it."""
+        """Return the stream's name as the listener gave it."""
         return self.asked.event_stream
 
     def has_room(self) -> bool:
-        """Return whether it takes another batch."""
+        """Return whether it has room for another batch."""
         return self._left or (self._waiting.rows < self._config.waiting_rows and self._waiting_bytes < MOST_BYTES)
 
     def append(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt) -> None:
         """Queue `batch` and settle its receipt at once.
 
-        A listener that does not read must not block checkpoints and changes of the plan.
+        At once, since a listener that does not read must not block checkpoints and changes of the plan.
         """
         if not self._left:
             self._waiting.append(QueuedBatch(batch, body))
@@ -101,25 +101,25 @@ class Listener:
         self._left = True
 
     def acknowledged(self, sequence: int) -> None:
-        """Note that the listener has processed all frames up to `sequence`."""
+        """Record that the listener has processed all frames up to `sequence`."""
         self._outbox.acknowledged(sequence)
         while self._sent and self._sent[0][0] <= sequence:
             self._under_way_bytes -= self._sent.popleft()[2]
 
     def waiting_events(self) -> int:
-        """Return how many events have not been sent yet."""
+        """Return the number of events that have not been sent yet."""
         return self._waiting.rows
 
     def under_way_rows(self) -> int:
-        """Return how many rows were sent and are not acknowledged."""
+        """Return the number of rows that were sent and are not acknowledged."""
         return self._outbox.in_flight_rows
 
     def lag_ms(self, now_ms: int) -> int:
-        """Return how long the oldest unacknowledged frame has been under way."""
+        """Return how long the oldest unacknowledged frame has been in flight."""
         return now_ms - self._sent[0][1] if self._sent else 0
 
     def next_frame(self, now_ms: int) -> list[Any] | None:
-        """Return the next frame to send, noted as sent; None when there is none or the window is full."""
+        """Return the next frame and record it as sent; None when there is none or the window is full."""
         outbox = self._outbox
         if not self._waiting or not outbox.has_room() or len(outbox.pending) >= FRAMES_UNDER_WAY:
             return None
@@ -137,7 +137,7 @@ class Listener:
 
 
 class _EgressTap:
-    """A listener as the consumer of one plan's stream, whose columns may be in another order."""
+    """Adapts a listener to one plan's stream, whose columns may be in another order."""
 
     form = ""
     lasting = False
@@ -163,15 +163,15 @@ class _EgressTap:
         self._egress.pump_later(self._listener)
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """Settle at once: a listener knows no groups."""
+        """Settle at once: listeners do not use groups."""
         receipt.settle()
 
 
 class Egress:
     """Serves listeners.
 
-    One that keeps the plan waiting while it is more than `lag_ms` behind is refused, so that no listener can stop a
-    plan. Belongs to the data thread. `room` is called when room was made.
+    A listener that blocks a plan while it is more than `lag_ms` behind is disconnected, so that no listener can stop a
+    plan. Belongs to the data thread. `room` is called when there is room again.
     """
 
     def __init__(self, event_loop: EventLoop, config: EgressConfig, room: Callable[[], None]) -> None:
@@ -205,7 +205,7 @@ class Egress:
         return self._taps.get((key, stream), [])
 
     def reroute(self, exported: StreamDirectory) -> None:
-        """Follow a change of the deployed plans: notify listeners whose stream no longer exists."""
+        """Handle a change of the deployed plans: end subscriptions of streams that no longer exist."""
         self._directory = exported
         for listener in list(self._listeners.values()):
             try:
@@ -225,7 +225,7 @@ class Egress:
         self._event_loop.defer(self._pump)
 
     def tick(self, now_ms: int) -> None:
-        """Reject listeners that are too slow, and remove those that no longer respond."""
+        """Disconnect listeners that are too slow or no longer respond."""
         for listener in list(self._listeners.values()):
             if not listener.has_room() and listener.lag_ms(now_ms) > self._config.lag_ms:
                 reason = f"more than {self._config.lag_ms} ms behind with {self._config.waiting_rows} events waiting"
@@ -240,7 +240,7 @@ class Egress:
                     self._send(listener.peer, encode(BeatLink()))
 
     def reports(self, now_ms: int) -> tuple[ListenerReport, ...]:
-        """Return how far listeners have got, at most as many as are reported."""
+        """Return the reports of listeners, up to the maximum number."""
         return tuple(
             ListenerReport(
                 tenant=listener.asked.tenant,
@@ -253,7 +253,7 @@ class Egress:
         )
 
     def drained(self) -> bool:
-        """Return whether every listener got what it waited for."""
+        """Return whether all waiting events were sent to listeners."""
         return not any(listener._waiting for listener in self._listeners.values())
 
     def close(self) -> None:
@@ -281,7 +281,7 @@ class Egress:
 
     def _take(self, peer: bytes, user: str, message: Message) -> None:
         listener = self._listeners.get(peer)
-        if listener is not None and listener.user != user:  # somebody else under its routing id
+        if listener is not None and listener.user != user:  # another peer with its routing id
             self._send(peer, encode(Rejected("not-authorised", "the subscription has another key")))
             return
         match message:
@@ -333,7 +333,7 @@ class Egress:
         self._send(peer, encode(Subscribed(stream.schema)))
 
     def _tap(self) -> None:
-        """Ties listeners to the streams of the plans that they mean."""
+        """Connect listeners to the streams of the plans that they refer to."""
         self._taps = {}
         for listener in self._listeners.values():
             for member in listener.stream.members:
@@ -364,7 +364,7 @@ class Egress:
         self._room()
 
     def _send(self, peer: bytes, frames: list[Any]) -> None:
-        """Send to `peer`; one that has hung up is forgotten."""
+        """Send to `peer`, and forget it when it is disconnected."""
         if self._socket is None:
             return
         try:

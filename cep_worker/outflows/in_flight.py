@@ -1,4 +1,4 @@
-"""The frames in flight on a publisher's link: frames that wait for room, and those that consumers have."""
+"""Frames in flight on a publisher's link: those that wait for room, and those that consumers have."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from topology.acks import AckLedger
 from topology.links.server import FrameArrived
 
 SPILL_MS = 1_000
-"""Results go to the disk when consumers have delivered none of a publisher's for so long."""
+"""How long consumers may deliver none of a publisher's results before these are spilled to disk."""
 SLOW_MS = 5_000
-"""So do results that have waited for so long, though others are delivered: a checkpoint waits behind them."""
+"""How long results may wait before they are spilled although others are delivered, since checkpoints wait for them."""
 
 
 @dataclass(slots=True, eq=False)
 class OfferedFrame:
-    """A frame that consumers have; those that `waiting` names have not delivered it.
+    """A frame that consumers have; the consumers in `waiting` have not delivered it yet.
 
-    `kept` is where it is kept on the disk, and `lost_rows` is what consumers could not deliver, the most of any.
+    `kept` is its place on disk, and `lost_rows` the maximum number of rows that one consumer could not deliver.
     """
 
     frame: FrameArrived
@@ -35,7 +35,7 @@ class OfferedFrame:
     kept: LoggedFrames | None = None
 
     def settle(self, name: str, lost_rows: int) -> bool:
-        """Return whether the consumer has delivered it, except for so many rows; True when all have."""
+        """Record that the consumer has delivered it except for `lost_rows` rows. Return whether all consumers have."""
         self.waiting.discard(name)
         self.lost_rows = max(self.lost_rows, lost_rows)
         if self.kept is not None:
@@ -43,7 +43,7 @@ class OfferedFrame:
         return not self.waiting
 
     def to_keep(self) -> UnloggedFrame:
-        """Return the frame as the disk gets it."""
+        """Return the frame in its form on disk."""
         return UnloggedFrame(self.message, self.batch, self.body, frozenset(self.waiting))
 
     @property
@@ -54,9 +54,9 @@ class OfferedFrame:
 
 @dataclass(slots=True, eq=False)
 class InFlightFrames:
-    """Frames that wait for room, those that consumers have, by number, and those that are not acknowledged.
+    """Frames that wait for room, frames that consumers have, by number, and frames that are not acknowledged.
 
-    `moved_ms` is when consumers last delivered or took some, as far as was looked.
+    `moved_ms` is when consumers were last seen to deliver or accept some.
     """
 
     parked: deque[FrameArrived] = field(default_factory=deque)
@@ -72,7 +72,7 @@ class InFlightFrames:
         return [one for one in self.offered.values() if one.kept is None]
 
     def waits(self, now_ms: int) -> bool:
-        """Return whether its results have waited for consumers for too long."""
+        """Return whether results have waited for consumers for too long."""
         if self.moves != self.seen_moves:
             self.seen_moves, self.moved_ms = self.moves, now_ms
         first = next((one for one in self.offered.values() if one.kept is None), None)

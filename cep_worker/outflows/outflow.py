@@ -1,7 +1,7 @@
-"""The outflow service of a plan: takes exported streams from publisher stages and gives them to sinks and listeners.
+"""The outflow service of a plan, which passes results from publisher stages to sinks and listeners.
 
-Results go straight to consumers, but for a plan that delivers exactly once. What these do not take or deliver in time
-goes to the disk and is acknowledged, so that a sink that is away holds up neither checkpoints nor other sinks:
+Results go directly to consumers, except for plans that deliver exactly once. Results that are not accepted or delivered
+in time are spilled to disk and acknowledged, so that an unavailable sink blocks neither checkpoints nor other sinks:
 
     frame ──room──▶ consumers ──delivered──▶ acknowledged
       └──no room, or not delivered for SPILL_MS──▶ log on the disk ──▶ acknowledged
@@ -49,7 +49,7 @@ class ResultLogs(Protocol):
         """Return the stored results, or None if none were ever stored."""
 
     def keep(self) -> PreparedResults:
-        """Return where to keep results.
+        """Return the store of results, which is created if needed.
 
         Raises:
             ConfigError: the folder cannot be used.
@@ -57,13 +57,13 @@ class ResultLogs(Protocol):
 
 
 class Outflow:
-    """One service for all exported streams of a plan under one epoch, for publishers of the newest attempt alone.
+    """The service for all exported streams of a plan under one epoch, for publishers of the newest attempt only.
 
     Belongs to the data thread.
 
-    A frame is acknowledged when every consumer has delivered it, or it is kept in `logs`; for a plan that may lose
-    results, when consumers have taken it; for one that delivers exactly once, when it is kept in `logs`. A slow sink
-    slows the plan when the log is full.
+    A frame is acknowledged when every consumer has delivered it or it is stored in `logs`; at-most-once plans: when
+    consumers have accepted it; exactly-once plans: when it is stored in `logs`. A slow sink slows the plan down when
+    the log is full.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Outflow:
         changed: Callable[[], None],
         stir: Callable[[], None],
     ) -> None:
-        """Open the service; `stir` is called whenever something happens."""
+        """Open the service; `stir` is called at any activity."""
         self._stir = stir
         self._event_loop = event_loop
         self._logs = logs
@@ -85,15 +85,15 @@ class Outflow:
         self._plan = plan
         self._schemas = {binding.stream: binding.attributes for binding in plan.exported}
         self._undelivered = {binding.stream: 0 for binding in plan.exported}
-        """Events that consumers have, or that wait for them in memory."""
+        """Number of events that consumers have, or that wait for them in memory."""
         self.traces = {binding.stream: EventTrace(plan.key, binding, "after") for binding in plan.exported}
         self._consumers = consumers
         self._nowhere: frozenset[str] = frozenset()
         """Streams whose results no longer have a consumer."""
-        # Results of an earlier process may be there: they count for what publishers need not send again.
+        # results of an earlier process determine what publishers need not resend
         self._prepared = logs.kept() if plan.delivery == "exactly-once" else None
         self.problem = ""
-        """Why results cannot be stored now, or nothing."""
+        """Why results cannot be stored now; empty if they can."""
         self._changed = changed
         self._parked: dict[IncomingLink, None] = {}
         self._attempt = 0
@@ -109,18 +109,18 @@ class Outflow:
 
     @property
     def epoch(self) -> int:
-        """Whose publishers it is for."""
+        """Return the epoch of its publishers."""
         return self._plan.epoch
 
     def followed_by(self, plan: DeployedPlan) -> None:
         """Deliver the results to the consumers of another `plan` that was deployed under the name.
 
-        Results of streams that it does not have are dropped.
+        Results of streams that this plan does not export are dropped.
         """
         self._nowhere = frozenset(self._schemas.keys() - {binding.stream for binding in plan.exported})
 
     def rename(self, key: PlanKey) -> None:
-        """Take the plan's new name."""
+        """Use the plan's new name."""
         self._plan = msgspec.structs.replace(self._plan, key=key)
         self.traces = {binding.stream: EventTrace(key, binding, "after") for binding in self._plan.exported}
 
@@ -129,7 +129,7 @@ class Outflow:
         return tuple(sorted(link.opening.sender for link in self._server.links.values()))
 
     def links(self) -> tuple[PublisherReport, ...]:
-        """Return the links of publishers, and what is under way over each."""
+        """Return the links of publishers, with the rows in flight over each."""
         return tuple(
             PublisherReport(
                 instance=link.opening.sender,
@@ -141,15 +141,15 @@ class Outflow:
         )
 
     def leave(self) -> None:
-        """Take nothing more; what was taken is acknowledged as it is delivered."""
+        """Accept nothing more; earlier results are acknowledged when they are delivered."""
         self._leaving = True
 
     def delivered(self) -> bool:
-        """Return whether everything that was taken has been delivered and acknowledged."""
+        """Return whether all results have been delivered and acknowledged."""
         return not any(link.attachment.taken for link in self._server.links.values())
 
     def report(self) -> tuple[OutflowReport, ...]:
-        """Return by stream the events that came, were delivered, and wait in memory."""
+        """Return by stream the numbers of received, delivered, and waiting events."""
         waiting = Counter(self._undelivered)
         for link in self._parked:
             for frame in link.attachment.parked:
@@ -158,7 +158,7 @@ class Outflow:
         return tuple(OutflowReport(stream, *self._counts.of(stream), waiting[stream]) for stream in self._schemas)
 
     def retry(self, now_ms: int) -> None:
-        """Take waiting frames as far as there is room now."""
+        """Process waiting frames while there is room."""
         if self._leaving:
             return
         for link in list(self._parked):
@@ -175,7 +175,7 @@ class Outflow:
         return bool(self._parked)
 
     def tick(self, now_ms: int) -> None:
-        """Remove publishers that have become silent; results that wait for consumers go to the disk."""
+        """Remove silent publishers, and spill results that have waited too long for consumers."""
         self._handle(now_ms)
         if self._prepared is None and not self._leaving:
             for link in list(self._server.links.values()):
@@ -193,11 +193,11 @@ class Outflow:
     def _accept(self, opening: OpenLink) -> Rejected | None:
         if opening.key != self._plan.key:
             return Rejected("wrong-endpoint", f"this is the outflow of {self._plan.key.topology()}")
-        # Stages of a former epoch may still run; their results will come again from the present one.
+        # stages of an earlier epoch may still run; the present one sends their results again
         if opening.epoch != self._plan.epoch:
             return Rejected("stale-epoch", f"epoch {opening.epoch} where {self._plan.epoch} is deployed")
         newest = self._newest_attempt()
-        # The same within an epoch, after Spark has restarted the topology.
+        # the same within an epoch, after the topology was restarted
         if opening.attempt < newest:
             return Rejected(STALE_ATTEMPT, f"attempt {opening.attempt} where {newest} has begun")
         for stream in opening.streams:
@@ -206,8 +206,8 @@ class Outflow:
                     "schema-mismatch", f"{stream.stream} is not an exported stream, or has other attributes"
                 )
         prepared_to = self._prepared.prepared_to(opening) if self._prepared is not None else opening.position
-        # Acknowledged results are gone from the topology, so missing ones can only be computed again. Going on would
-        # leave an unnoticed gap.
+        # The topology no longer has acknowledged results, so missing ones must be computed again. Continuing would
+        # leave a gap.
         if prepared_to < opening.position:
             what = f"{opening.position} results of attempt {opening.attempt} were acknowledged"
             logger.error("results are missing, their topology must send them again: plan=%s publisher=%s held=%d of=%d",
@@ -218,7 +218,7 @@ class Outflow:
         return None
 
     def is_quiet(self) -> bool:
-        """Return whether its publishers are linked, and all that they gave is delivered and acknowledged."""
+        """Return whether its publishers are connected, and all of their results are delivered and acknowledged."""
         return (
             (not self._schemas or bool(self._server.links))
             and not self._parked
@@ -237,12 +237,12 @@ class Outflow:
             match event:
                 case LinkArrived(link=link):
                     link.attachment = InFlightFrames(moved_ms=now_ms)
-                    # A new attempt has started from a checkpoint and sends again what its predecessor sent since then.
+                    # a new attempt has started from a checkpoint, and resends what its predecessor sent since then
                     self._end_older(link.opening.attempt)
                     self._changed()
                 case FrameArrived(link=link):
                     publisher = link.attachment
-                    # Behind parked frames everything waits: results of a publisher must keep their order.
+                    # after parked frames everything waits, since results of a publisher must keep their order
                     if publisher.parked or self._leaving or not self._take(event, now_ms):
                         if not publisher.parked:
                             publisher.parked_ms = now_ms
@@ -250,17 +250,17 @@ class Outflow:
                         self._parked[link] = None
                 case LinkGone():
                     self._gone(event)
-        # Once at the end of the turn, so that one acknowledgement covers all its frames.
+        # once at the end of the turn, so that one acknowledgement covers all frames
         self._event_loop.defer(self._flush)
 
     def _newest_attempt(self) -> int:
-        """Return the newest attempt among those that have linked here or that results or reports name."""
+        """Return the newest attempt that has connected here or that results or reports name."""
         if self._prepared is None:
             return self._attempt
         return max(self._attempt, self._prepared.newest_attempt(self._plan.epoch))
 
     def _end_older(self, attempt: int) -> None:
-        """End publishers of attempts before `attempt`, of which one has connected."""
+        """End publishers of attempts before `attempt`, whose first publisher has connected."""
         if attempt <= self._attempt:
             return
         self._attempt = attempt
@@ -298,17 +298,17 @@ class Outflow:
         return True
 
     def _kept_before(self, link: IncomingLink) -> PreparedResults | None:
-        """Return where results of the publisher wait on the disk already, which came before those that come now."""
+        """Return the store if earlier results of the publisher wait on disk."""
         kept = self._logs.kept()
         return kept if kept is not None and kept.holds(link.opening) else None
 
     def _awaits_delivery(self) -> bool:
-        """Return whether results are acknowledged when they are delivered, not when consumers have taken them."""
+        """Return whether results are acknowledged when they are delivered, not when consumers have accepted them."""
         return self._plan.delivery == "at-least-once"
 
     def _offer(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, now_ms: int) -> bool:
         consumers = () if message.stream in self._nowhere else tuple(self._consumers(message.stream))
-        # All or none: a frame that only some consumers took could not be offered again.
+        # all or none, since a frame that only some consumers accepted could not be offered again
         if not all(consumer.has_room() for consumer in consumers):
             return False
         self._note(message.stream, message.rows, batch, now_ms)
@@ -330,7 +330,7 @@ class Outflow:
         return True
 
     def _receipt(self, offered: OfferedFrame, name: str) -> DeliveryReceipt:
-        """Return what the consumer of that name settles when it has delivered the frame."""
+        """Return the receipt that the consumer of that name settles when it has delivered the frame."""
 
         def delivered() -> None:
             if offered.settle(name, receipt.lost_rows):
@@ -340,12 +340,12 @@ class Outflow:
         return receipt
 
     def _spill(self, link: IncomingLink, now_ms: int) -> None:
-        """Put the publisher's results that wait for consumers on the disk."""
+        """Spill the publisher's results that wait for consumers to disk."""
         publisher: InFlightFrames = link.attachment
         fresh = publisher.in_memory()
         try:
             logs = self._logs.keep()
-            # What already exists came first and must be delivered first.
+            # earlier results on disk must be delivered first
             if not logs.has_room() or logs.holds(link.opening):
                 return
             where = self._plan.key.topology(), link.opening.sender
@@ -381,7 +381,7 @@ class Outflow:
     def _hold(
         self, prepared: PreparedResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int
     ) -> bool:
-        """Keep the frame on disk; return False when there is no room, or the disk fails."""
+        """Store the frame on disk. Return False when there is no room or the disk fails."""
         taken = frame.link.attachment.taken
         try:
             if isinstance(message, MarkCheckpoint):
@@ -414,7 +414,7 @@ class Outflow:
             trace.note(batch, now_ms)
 
     def _delivered(self, offered: OfferedFrame) -> None:
-        """Account for a frame that all consumers have delivered, and acknowledge it if its publisher waits for that."""
+        """Count a frame that all consumers have delivered, and acknowledge it if its publisher waits for that."""
         frame, message = offered.frame, offered.message
         publisher: InFlightFrames = frame.link.attachment
         publisher.moves += 1
@@ -427,7 +427,7 @@ class Outflow:
             self._acknowledge(frame)
 
     def _acknowledge(self, frame: FrameArrived) -> None:
-        """Acknowledge the frame as soon as those before it are."""
+        """Acknowledge the frame once those before it are acknowledged."""
         newest = frame.link.attachment.taken.settle(frame.sequence)
         if newest is not None and not self._server.socket.closed:
             self._server.done(frame.link, newest)

@@ -1,4 +1,4 @@
-"""When results count as delivered: every consumer of a frame settles its receipt."""
+"""Receipts of results: a frame is delivered when every consumer has settled its receipt."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from topology.acks import Ack
 
 
 class DeliveryReceipt:
-    """Settled once by each consumer of a frame, when it has delivered the frame or, by its own policy, dropped it.
+    """A receipt, settled once by each consumer of a frame that has delivered the frame or, by its policy, dropped it.
 
-    `delivered` is called when all have settled, or `returned` when one of them has ended and given the frame back.
-    Belongs to the data thread.
+    `delivered` is called when all have settled, or `returned` when one has ended and given the frame back. Belongs to
+    the data thread.
     """
 
     __slots__ = ("_ack", "_delivered", "_given_back", "_returned", "lost_rows")
@@ -19,21 +19,21 @@ class DeliveryReceipt:
     def __init__(
         self, consumers: int, delivered: Callable[[], None], returned: Callable[[], None] | None = None
     ) -> None:
-        """Without `returned` a consumer that ends must count the frame as lost."""
+        """Create a receipt. Without `returned`, a consumer that ends must count the frame as lost."""
         self._ack = Ack(self._all_settled, consumers)
         self._delivered = delivered
         self._returned = returned
         self._given_back = False
         self.lost_rows = 0
-        """So many of the frame's events a consumer could not deliver; of several consumers the most."""
+        """The number of events that a consumer could not deliver, the maximum of all consumers."""
 
     @property
     def takes_back(self) -> bool:
-        """Return whether a consumer that ends may give the frame back; for any thread."""
+        """Return whether a consumer that ends may give the frame back. Any thread may call this."""
         return self._returned is not None
 
     def settle(self, lost_rows: int = 0) -> None:
-        """Settle for one consumer, which has delivered the frame but for `lost_rows` events.
+        """Settle for one consumer, which has delivered the frame except `lost_rows` events.
 
         Raises:
             ValueError: All consumers have settled already.
@@ -48,7 +48,7 @@ class DeliveryReceipt:
             self._delivered()
 
     def give_back(self) -> bool:
-        """Settle for a consumer that has ended without delivering; return whether the frame is taken back."""
+        """Settle for a consumer that has ended without delivering. Return whether the frame is taken back."""
         self._given_back = self.takes_back
         self.settle()
         return self.takes_back

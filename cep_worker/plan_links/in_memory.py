@@ -1,4 +1,4 @@
-"""The topic over which `inMemory` sinks and sources of a worker meet."""
+"""The topics that connect `inMemory` sinks and sources of a worker."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from cep_common.protocol.registry import Connector
 from cep_worker.plan_links.subscriptions import Topic
 
 BY_POSITION = ("", "passThrough")
-"""Mappers under which attributes are known by their places, as Siddhi's `passThrough` hands them on; under `keyvalue`
-they are known by keys, and under all others by their names."""
+"""Mappers that match attributes by position, like Siddhi's `passThrough`; `keyvalue` matches them by keys, all others
+by name."""
 
 
 def topic_of(connector: Connector, tenant: int) -> Topic:

@@ -1,4 +1,4 @@
-"""Event streams that one plan exports and another imports: they are fed without any declaration of a sink or source."""
+"""Event streams that one plan exports and another imports, which need no declaration of a sink or source."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ logger = logging.getLogger(__name__)
 _Bound = tuple[PlanKey, StreamBinding]
 
 FINISHING_MS = 60_000
-"""For so long results may still come of a stream that its plan does not export any more, or with other attributes: as
-long as outflows of earlier epochs are open, and somewhat longer."""
+"""How long results may still arrive of a stream that its plan no longer exports in this form: somewhat longer than
+outflows of earlier epochs stay open."""
 
 
 class _SharedStreamTap:
     """The publishers of one exported stream.
 
-    There is the present one, and those from before an edit of the plan, which take what the former topology still
-    sends.
+    There is the present one, and those from before an edit of the plan, which accept results of the former topology.
     """
 
     name = form = "feed"
@@ -42,7 +41,7 @@ class _SharedStreamTap:
         self._ways: list[tuple[pa.Schema, TopicPublisher]] = []
 
     def add(self, publisher: TopicPublisher) -> None:
-        """Add a stream; of two with the same attributes the first counts."""
+        """Add a publisher, unless there is one with the same attributes."""
         self._ways.append((arrow_schema(publisher.offered), publisher))
 
     def has_room(self) -> bool:
@@ -76,14 +75,14 @@ class SharedStreams:
         self._topics = topics
         self._publishers: dict[_Bound, TopicPublisher] = {}
         self._former: dict[_Bound, tuple[TopicPublisher, int]] = {}
-        """Publishers that no plan has any more, and since when."""
+        """Publishers without a plan, and since when."""
         self._subscriptions: dict[_Bound, Subscription] = {}
         self._taps: dict[tuple[PlanKey, str], _SharedStreamTap] = {}
 
     def apply(self, exporting: Iterable[DeployedPlan], importing: Iterable[DeployedPlan], now_ms: int) -> None:
         """Publish the streams of `exporting` plans and subscribe those of `importing` plans.
 
-        It takes effect with the next reroute of the topics. Plans in `exporting` have results, or may have them yet.
+        It takes effect with the next reroute of the topics. Plans in `exporting` have results, or may still get some.
         """
         imported = {(plan.key, bound): None for plan in importing for bound in plan.imported if _named(bound)}
         exported = {(plan.key, bound): None for plan in exporting for bound in plan.exported if _named(bound)}
@@ -105,7 +104,7 @@ class SharedStreams:
         self._tap()
 
     def _rename(self, imported: Iterable[_Bound], exported: Iterable[_Bound]) -> None:
-        """Show plans under their present names."""
+        """Update the names of plans."""
         self._subscriptions = {one: self._subscriptions[one] for one in imported}
         self._publishers = {one: self._publishers[one] for one in exported}
         for (key, bound), subscription in self._subscriptions.items():
@@ -114,7 +113,7 @@ class SharedStreams:
             publisher.offered, publisher.plans = _schema(key, bound), (key,)
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass, and end publishers from which nothing can come any longer."""
+        """End publishers that cannot get results any more."""
         ended = [bound for bound, (_, since_ms) in self._former.items() if now_ms - since_ms >= FINISHING_MS]
         for bound in ended:
             self._topics.end_publisher(self._former.pop(bound)[0])
@@ -122,7 +121,7 @@ class SharedStreams:
             self._tap()
 
     def taps(self, key: PlanKey, stream: str) -> tuple[_SharedStreamTap, ...]:
-        """Return what takes the events of an exported stream for other plans."""
+        """Return the consumers of an exported stream for other plans."""
         tap = self._taps.get((key, stream))
         return () if tap is None else (tap,)
 
@@ -131,7 +130,7 @@ class SharedStreams:
         return self._topics.publish(_topic(key, bound), schema, (key,), lasting=lasting_name(schema.stream, key))
 
     def _tap(self) -> None:
-        """Only what somebody imports, or did before the plan was edited, is tapped."""
+        """Create a tap if a plan imports the stream, or did before it was edited."""
         topics = {subscription.topic for subscription in self._subscriptions.values()}
         former = [(bound, publisher) for bound, (publisher, _) in self._former.items()]
         ways = [*self._publishers.items(), *former]
@@ -144,9 +143,9 @@ class SharedStreams:
 
 
 def _named(bound: StreamBinding) -> bool:
-    """Return whether an annotation gives the stream a name outside, with a version.
+    """Return whether an annotation gives the stream an external name, with a version.
 
-    Otherwise it is known by its own id, which another plan may use for something else.
+    Otherwise its name is its id, which another plan may use for something else.
     """
     return ":" in bound.event_stream
 

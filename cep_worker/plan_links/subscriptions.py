@@ -1,4 +1,4 @@
-"""The way of the events of one publisher to one plan that takes them."""
+"""Subscriptions of plans to topics, and the feed of one publisher's events to one subscription."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 
 STALLED_MS = 5_000
-"""A feed that has had no room for so long holds its publisher up; a shorter time is a busy moment."""
+"""How long a feed may have no room until it is reported as blocking its publisher."""
 
 
 class Topic(NamedTuple):
@@ -44,9 +44,9 @@ class Topic(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """The subscription of `stream` to what is published under `topic`.
+    """A subscription of `stream` to `topic`.
 
-    Attributes are taken by name, `by_position`, or by their `keys`.
+    Attributes are matched by name, `by_position`, or by their `keys`.
     """
 
     topic: Topic
@@ -59,13 +59,13 @@ class Subscription:
         return self.stream.members[0].key
 
     def takes(self) -> str:
-        """Return what it takes of its topic, told in the same way by every process."""
+        """Return a description of what it subscribes to, equal in all processes."""
         return repr((self.stream.lasting_name(), self.by_position, self.keys))
 
 
 @dataclass(frozen=True, slots=True)
 class _OfferedBatch:
-    """A batch on its way; `origin` says which one it is, if it may come again and is to count once."""
+    """An offered batch; `origin` identifies one that may be repeated and must be accepted once."""
 
     batch: pa.RecordBatch
     body: Any
@@ -74,7 +74,7 @@ class _OfferedBatch:
 
 
 class SubscriptionFeed:
-    """The way of one publisher's events to one subscription."""
+    """Passes one publisher's events to one subscription."""
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class SubscriptionFeed:
         disk_sync: DiskSync,
         failed: KeepFailed,
     ) -> None:
-        """Prepare the subscriptions; events that can wait no longer are given to `failed`."""
+        """Create the feed; events that can no longer wait go to `failed`."""
         self._failed = failed
         self.subscription = subscription
         self.part = f"{subscription.topic.kind} {subscription.topic.name} from {offered.stream}"
-        """What it is called among the parts of the plan that takes the events."""
+        """Its name among the parts of the subscribing plan."""
         self.problem = ""
-        """Why events do not go this way, or the last ones did not, or nothing."""
+        """Why events are not passed on, or why the last ones were not; empty without a problem."""
         self.way = ""
         """By what its inflows tell its batches from those of other feeds, in a later process too: what is published,
         and how and for which stream it is taken."""
@@ -108,7 +108,7 @@ class SubscriptionFeed:
         self._fits = self._fit()
 
     def tie(self, now_ms: int) -> None:
-        """Follow a change of the deployed plans: send events to the stream's present inflows."""
+        """Handle a change of the deployed plans: pass events to the stream's present inflows."""
         former, self._route = self._route, self._find()
         if former is not None and (self._route is None or self._route.inflows != former.inflows):
             former.leave()
@@ -118,7 +118,7 @@ class SubscriptionFeed:
             self._route.join(now_ms)
 
     def has_room(self) -> bool:
-        """Return whether nothing waits and all inflows would take a batch."""
+        """Return whether nothing waits and all inflows have room."""
         return not self._waiting and (self._route is None or self._route.has_room())
 
     def stalls(self, now_ms: int) -> bool:
@@ -135,37 +135,37 @@ class SubscriptionFeed:
     def offer(
         self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None, now_ms: int
     ) -> None:
-        """Pass `batch` on, or let it wait for room on disk; a `frame` is passed on once."""
+        """Pass `batch` on, or let it wait for room; a `frame` is passed on once."""
         offered = _OfferedBatch(batch, body, receipt, None if frame is None else self._origin(frame))
         if self._waiting or not self._take(offered, now_ms):
             self._waiting.append(offered)
 
     def retry(self, now_ms: int) -> None:
-        """Offer again what waited for room."""
+        """Retry batches that wait for room."""
         while self._waiting and self._route is not None and self._route.has_room():
             if not self._take(self._waiting[0], now_ms):
                 return
             self._waiting.popleft()
 
     def waiting_events(self) -> int:
-        """Return how many events wait for room on the disk."""
+        """Return the number of events that wait for room."""
         return sum(offered.batch.num_rows for offered in self._waiting)
 
     def take_over(self, former: SubscriptionFeed) -> None:
-        """Take over what waits in `former`, which ends, if it fits."""
+        """Take over the waiting batches of `former`, which ends, if they fit."""
         if self._fits and former._offered == self._offered:
             self._waiting.extend(former._waiting)
             former._waiting.clear()
 
     def close(self) -> None:
-        """Close all subscriptions and drop what waits."""
+        """Close the feed and drop waiting batches."""
         if self._route is not None:
             self._route.leave()
             self._route = None
         self._give_up()
 
     def _fit(self) -> bool:
-        """Return whether what is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
+        """Return whether the offered events have the attributes of the stream; otherwise set `problem`."""
         offered, wanted = self._offered, self.subscription.stream.schema
         if self.subscription.keys is not None:
             self._picking = KeyValueReader(offered, wanted, self.subscription.keys)
@@ -187,16 +187,16 @@ class SubscriptionFeed:
         return not problems
 
     def _find(self) -> Route | None:
-        """Return the route to the inflows, if there are any that take events now."""
+        """Return the route to the inflows, if any accept events now."""
         if not self._fits:
             return None
         try:
             return self._make_route(self._source, self._offered, self.subscription.stream)
-        except InputError:  # its plan is not active
+        except InputError:  # the plan is not active
             return None
 
     def _give_up(self) -> None:
-        reason = f"{self.part}: {self.problem or 'they waited for room when their way to the plan ended'}"
+        reason = f"{self.part}: {self.problem or 'they waited for room when their subscription ended'}"
         while self._waiting:
             offered = self._waiting.popleft()
             for member in self.subscription.stream.members:
@@ -204,12 +204,12 @@ class SubscriptionFeed:
             offered.receipt.settle()
 
     def _origin(self, frame: FrameId) -> BatchOrigin:
-        """Which batch the frame is of those that its log gives this way; by others its frames may come sooner."""
+        """Return the origin of the frame's batch: each log is one source of this feed, whose frames are numbered."""
         source = blake2b(f"{frame.group.log} {self.way}".encode(), digest_size=SOURCE_BYTES)
         return BatchOrigin(source.digest(), frame.number)
 
     def _take(self, offered: _OfferedBatch, now_ms: int) -> bool:
-        """Return whether the batch has been handled; False when it must wait."""
+        """Return whether the batch was handled; False if it must wait."""
         route, batch, body, receipt = self._route, offered.batch, offered.body, offered.receipt
         if route is None:
             self.dropped_events += 0 if self._fits else batch.num_rows
@@ -221,7 +221,7 @@ class SubscriptionFeed:
             batch, body = self._picking.batch(batch), None  # it is encoded again
         try:
             route.offer(batch, body, NO_WATERMARK, now_ms, offered.origin)
-        except WalFullError:  # the inflow tells why
+        except WalFullError:  # the inflow reports why
             return False
         except InputError as error:
             self.dropped_events += batch.num_rows

@@ -3,9 +3,9 @@
     plan A ── Alerts ──▶ Publisher ──┬─ Feed ──▶ route ──▶ inflow of plan B
                                      └─ Feed ──▶ route ──▶ inflow of plan C
 
-A topic is an event stream, which plans export and import, or a name of its own of sinks and sources `inMemory`. An
-event has been delivered when every inflow has taken it and the worker can no longer lose it. A plan that is not active
-gets nothing, as from other sources. Everything here belongs to the data thread.
+A topic is an event stream that plans export and import, or the topic of sinks and sources `inMemory`. An event is
+delivered when every inflow has accepted it and it is durable. A plan that is not active gets nothing. Everything here
+belongs to the data thread.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class TopicPublisher:
         self._lasting = lasting or offered.stream
         self.feeds: list[SubscriptionFeed] = []
         self.former = False
-        """The stream is not exported so any more: that nothing fits it matters only if something comes yet."""
+        """Whether the stream is no longer exported in this form; a mismatch then only matters if events arrive."""
         self.stall = ""
-        """For whom the plans wait, or nothing."""
+        """The subscribers that the plans wait for; empty for none."""
         self._topics = topics
         self._dropped_before = 0
 
     @property
     def dropped_events(self) -> int:
-        """Those that no inflow could ever take."""
+        """Return the number of events that no inflow could ever accept."""
         return self._dropped_before + sum(feed.dropped_events for feed in self.feeds)
 
     def gives(self) -> str:
-        """Return what it gives to its topic, told in the same way by every process."""
+        """Return a description of what it publishes, equal in all processes."""
         return repr((self.topic.kind, self.topic.name, self._lasting, self.offered.attributes, self.form))
 
     def has_room(self) -> bool:
@@ -83,7 +83,7 @@ class TopicPublisher:
         receipt.settle()
 
     def waiting_events(self) -> int:
-        """Return how many events wait for room on a disk."""
+        """Return the number of events that wait for room."""
         return sum(feed.waiting_events() for feed in self.feeds)
 
     def tie(
@@ -95,10 +95,10 @@ class TopicPublisher:
         failed: KeepFailed,
         now_ms: int,
     ) -> None:
-        """Exactly these take the events from now on.
+        """Set the subscriptions.
 
-        What waits for a redefined stream goes to the new one. `twin` numbers the publishers of one topic
-        that give it the same.
+        Batches that wait for a redefined stream go to the new one. `twin` numbers the publishers of one topic with the
+        same description.
         """
         before, self.feeds = self.feeds, []
         twins: Counter[str] = Counter()
@@ -125,14 +125,14 @@ class TopicPublisher:
         self._end(before)
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass for all topics."""
+        """Tick all feeds."""
         stalled = [feed.subscription.stream.schema.stream for feed in self.feeds if feed.stalls(now_ms)]
         self.stall = (
             f"{self.offered.stream} waits for {', '.join(stalled)}, which accepts no more events" if stalled else ""
         )
 
     def close(self) -> None:
-        """Stop publishing and drop what waits."""
+        """Stop publishing and drop waiting batches."""
         feeds, self.feeds = self.feeds, []
         self._end(feeds)
 
@@ -145,8 +145,8 @@ class TopicPublisher:
 class TopicRegistry:
     """The publishers and subscribers of a worker's topics.
 
-    `make_route` leads to the inflows of a stream; `disk_sync` says when what they took is safe, `failed` keeps events
-    that can wait no longer.
+    `make_route` returns routes to the inflows of a stream, `disk_sync` says when accepted events are durable, and
+    `failed` stores events that can no longer wait.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class TopicRegistry:
         self._publishers: dict[TopicPublisher, None] = {}
         self._subscriptions: dict[Subscription, None] = {}
         self._fed: list[TopicPublisher] = []
-        """Publishers that have subscribers: few of those of a thousand plans."""
+        """Publishers with subscribers, which are few of those of a thousand plans."""
 
     def publish(
         self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = (), form: str = "", lasting: str = ""
@@ -187,21 +187,21 @@ class TopicRegistry:
     def subscribe(
         self, topic: Topic, stream: EventStream, *, by_position: bool = False, keys: Keys | None = None
     ) -> Subscription:
-        """`stream` takes what is published under `topic` after the next `reroute`."""
+        """Subscribe `stream` to `topic` from the next `reroute` on."""
         subscription = Subscription(topic, stream, by_position, keys)
         self._subscriptions[subscription] = None
         return subscription
 
     def end_subscription(self, subscription: Subscription) -> None:
-        """End the subscription: its stream takes nothing more after the next `reroute`."""
+        """End the subscription at the next `reroute`."""
         self._subscriptions.pop(subscription, None)
 
     def has_subscribers(self, topic: Topic) -> bool:
-        """Return whether any stream takes what is published under `topic`."""
+        """Return whether `topic` has subscribers."""
         return any(subscription.topic == topic for subscription in self._subscriptions)
 
     def reroute(self, now_ms: int) -> None:
-        """Follow a change of publishers, subscriptions or deployed plans."""
+        """Handle a change of publishers, subscriptions or deployed plans."""
         by_topic: dict[Topic, list[Subscription]] = {}
         for subscription in self._subscriptions:
             by_topic.setdefault(subscription.topic, []).append(subscription)
@@ -221,16 +221,16 @@ class TopicRegistry:
                 feed.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass."""
+        """Perform due tasks."""
         for publisher in self._fed:
             publisher.tick(now_ms)
 
     def leave(self) -> None:
-        """Take nothing more from publishers: their results go to another worker."""
+        """Refuse further events of publishers, whose results go to another worker."""
         self.leaving = True
 
     def problems(self) -> dict[PlanKey, str]:
-        """Why plans do not get what they ask for, or for whom they wait; plans with whom all is well are left out."""
+        """Return the problem of each plan that has one: why it gets no events, or which subscribers it waits for."""
         found: dict[PlanKey, str] = {}
         for plan_error in self.errors_found():
             if plan_error.text:
@@ -238,7 +238,7 @@ class TopicRegistry:
         return found
 
     def errors_found(self) -> Iterator[PlanError]:
-        """Return what is wrong with ways from plan to plan, and those that have dropped events."""
+        """Return the feeds between plans that have a problem or have dropped events."""
         for publisher in self._fed:
             for feed in publisher.feeds:
                 if feed.dropped_events or (feed.problem and not publisher.former):

@@ -1,1 +1,1 @@
-"""The declarations of plans: their streams, connectors, and the options that they leave to the configuration."""
+"""Declarations in plans: streams, connectors, and options from the worker's configuration."""

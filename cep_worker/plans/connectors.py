@@ -1,4 +1,4 @@
-"""Sources and sinks that plans and artefacts declare, each tied to the stream that it means."""
+"""Sources and sinks that plans and artefacts declare, each with the stream that it refers to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ConnectorDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     map: MapDeclaration = MapDeclaration()
 
     def artefact(self) -> Artefact:
-        """Return the declaration in the form that plans use, with its owner."""
+        """Return the declaration in the form that plans use, with its tenant."""
         connector = Connector(self.stream, self.type, _texts(self.options), self.map.type, _texts(self.map.options))
         return Artefact(connector, self.tenant)
 
@@ -54,10 +54,10 @@ class Artefact:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredConnector:
-    """A connector and the stream that it means now.
+    """A connector and the stream that it refers to now.
 
-    `key` is the plan that declares it, None for an artefact; `given` are the names of options that are of the worker's
-    configuration; `delivery` is how the plan delivers.
+    `key` is the plan that declares it, None for an artefact; `given` has the names of options from the worker's
+    configuration; `delivery` is the plan's delivery guarantee.
     """
 
     connector: Connector
@@ -87,14 +87,14 @@ class DeclaredConnector:
         return self.connector == other.connector and self.is_at(other)
 
     def tenant(self) -> int:
-        """Whose stream it is."""
+        """Return the tenant that owns the stream."""
         return self.stream.tenant()
 
 
 def read_artefacts(directory: str) -> tuple[Artefact, ...]:
-    """Return the connectors that the YAML files of `directory` declare, in order of file names; none when it is empty.
+    """Return the connectors in the YAML files of `directory`, in the order of file names; none without a directory.
 
-    ConfigError names the file and the key.
+    Raises ConfigError with the file and the key.
     """
     if not directory:
         return ()
@@ -108,7 +108,7 @@ def with_secrets(declared: DeclaredConnector, secrets: Secrets) -> Connector:
     """Return the connector with the values of the secrets that its plan refers to.
 
     Raises:
-        ConfigError: one that is not there.
+        ConfigError: a secret does not exist.
     """
     connector, key = declared.connector, declared.key
     if key is None:
@@ -124,7 +124,7 @@ def with_secrets(declared: DeclaredConnector, secrets: Secrets) -> Connector:
 def declared_by_plan(
     plan: DeployedPlan, kind: Literal["source", "sink"], extensions: ConnectorExtensions
 ) -> tuple[list[DeclaredConnector], str]:
-    """Return the sources or sinks of a plan with the configured options, and what is wrong with the others.
+    """Return the sources or sinks of a plan with the configured options, and the problems of the others.
 
     Those others cannot be completed, or belong to no imported or exported stream.
     """
@@ -150,7 +150,7 @@ def declared_by_plan(
 
 
 def declared_by_artefacts(artefacts: Iterable[Artefact], directory: StreamDirectory) -> list[DeclaredConnector]:
-    """Return the artefacts whose streams exist now; the others wait."""
+    """Return the artefacts whose streams exist; the others wait."""
     found = []
     for artefact in artefacts:
         connector = artefact.connector
@@ -170,5 +170,5 @@ def _read_artefact(path: Path) -> Artefact:
 
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:
-    """Options as texts, as a plan would give them: `true` for True, `5` for 5."""
+    """Return options as text, as they would be written in a plan: `true` for True, `5` for 5."""
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

@@ -1,4 +1,4 @@
-"""All sources and sinks that plans and artefacts declare now, and what is wrong with the others."""
+"""All sources and sinks that plans and artefacts declare, and the problems of invalid ones."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class DeclaredConnectors:
     def __init__(
         self, extensions: ConnectorExtensions, sources: tuple[Artefact, ...], sinks: tuple[Artefact, ...]
     ) -> None:
-        """Start with none; `sources` and `sinks` are the artefacts, which run once their streams are there."""
+        """Start without plans; `sources` and `sinks` are the artefacts, which run once their streams exist."""
         self._extensions = extensions
         self._source_artefacts = sources
         self._sink_artefacts = sinks
         self.sources: list[DeclaredConnector] = []
         self.sinks: list[DeclaredConnector] = []
         self.problems: dict[PlanKey, str] = {}
-        """What is wrong with the declarations of each plan; empty: nothing."""
+        """The problems of each plan's declarations; empty: none."""
 
     def update(
         self,

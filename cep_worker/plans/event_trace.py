@@ -1,4 +1,4 @@
-"""The trace of a stream: events as they come into a plan and leave it, in the worker's log, while it is switched on."""
+"""Event traces: the input and output events of a plan in the worker's log, while the trace is on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from topology.events.frames import event_rows
 logger = logging.getLogger("cep.trace")
 
 EVENTS_A_SECOND = 100
-"""A trace writes no more of a stream's events: it is for looking at, and must not drown the worker."""
+"""The maximum number of a stream's events that are written per second, so that a trace does not overload the worker."""
 
 SECOND_MS = 1_000
 
 
 class EventTrace:
-    """Writes the events of one stream of a plan; what is left out when too many come is counted in a line."""
+    """Writes the events of one stream of a plan to the log, and the number of events that exceed the limit."""
 
     def __init__(self, key: PlanKey, binding: StreamBinding, moment: Literal["before", "after"]) -> None:
         self.on = False
@@ -32,7 +32,7 @@ class EventTrace:
         self._omitted = 0
 
     def note(self, batch: pa.RecordBatch, now_ms: int) -> None:
-        """Write the events of `batch`, as far as there is room in this second."""
+        """Write the events of `batch`, up to the limit of this second."""
         if now_ms // SECOND_MS != self._second:
             if self._omitted:
                 logger.info("%s %s: %d further events in that second", self._what, self._moment, self._omitted)

@@ -20,7 +20,7 @@ REF = "ref"
 
 
 class ExtensionReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The type and options that plans mean by `ref='name'`."""
+    """The type and options that plans refer to by `ref='name'`."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class ExtensionDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class ConnectorExtension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of `extensions`, either of both."""
+    """One entry of `extensions`, with either `ref` or `extension`."""
 
     ref: ExtensionReference | None = None
     extension: ExtensionDefaults | None = None
@@ -47,7 +47,7 @@ class ConnectorExtension(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class ConnectorExtensions:
-    """Completes connectors by what is configured."""
+    """Adds configured options to connectors."""
 
     def __init__(self, entries: tuple[ConnectorExtension, ...]) -> None:
         self._references = {entry.ref.name: entry.ref for entry in entries if entry.ref is not None}

@@ -1,4 +1,4 @@
-"""The results of each exported stream of a plan that reached a worker, and those delivered: their numbers."""
+"""Counts of the results of each exported stream of a plan that a worker has received and delivered."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class StreamCounts:
         self._delivered[stream] += rows
 
     def of(self, stream: str) -> tuple[int, int]:
-        """Return how many events came, and how many were delivered."""
+        """Return the numbers of received and of delivered events."""
         return self._received[stream], self._delivered[stream]

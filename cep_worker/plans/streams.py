@@ -1,8 +1,8 @@
-"""Finds the plan and stream that a tenant's name from outside refers to, and checks whether events fit it.
+"""Resolve external names of a tenant's streams, and check whether events fit them.
 
-An event stream is called `Departures:1.0.0`; `Departures` will do when there is one version, and
-`KnockOnDelays/Departures` means the stream of that plan alone, by its name inside or outside of the plan. A name refers
-only to streams of the tenant that uses it.
+An event stream is named `Departures:1.0.0`; `Departures` suffices if there is one version, and
+`KnockOnDelays/Departures` refers to the stream of that plan only, by its name in the plan or its external name. A name
+only refers to streams of the tenant that uses it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Attributes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class PlanStream:
-    """A stream of a plan that is tied to the world."""
+    """An imported or exported stream of a plan."""
 
     key: PlanKey
     binding: StreamBinding
 
     def name(self) -> str:
-        """Such as `KnockOnDelays/Departures`."""
+        """Return a name such as `KnockOnDelays/Departures`."""
         return f"{self.key.plan}/{self.binding.stream}"
 
 
 def lasting_name(stream: str, key: PlanKey) -> str:
     """Return the name of a stream of plan `key` that survives a rename of the plan.
 
-    What outlives a process, such as how far a file has been read, is stored under it.
+    Persistent data, such as the read position in a file, is stored under it.
     """
     plan, slash, own = stream.rpartition("/")
     return f"{key.identity}/{own}" if slash and plan == key.plan else stream
@@ -49,10 +49,10 @@ def lasting_name(stream: str, key: PlanKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """The stream that a name refers to: the schema as the first of `members` defines it.
+    """The stream that a name refers to, with the schema as the first of `members` defines it.
 
-    All members have the same attributes, perhaps in another order. One that `carries` events of the plan itself, from
-    one execution group to another, takes them while the plan accepts no events from outside, too.
+    All members have the same attributes, possibly in another order. One that `carries` events between execution groups
+    of a plan accepts them even while the plan accepts no events from outside.
     """
 
     schema: StreamSchema
@@ -60,18 +60,18 @@ class EventStream:
     carries: bool = False
 
     def tenant(self) -> int:
-        """Whose stream it is: all members belong to one tenant."""
+        """Return the tenant, to which all members belong."""
         return self.members[0].key.tenant
 
     def lasting_name(self) -> str:
-        """Return its name as it stays when its plan is renamed."""
+        """Return its name, which survives a rename of its plan."""
         return lasting_name(self.schema.stream, self.members[0].key)
 
 
 class StreamDirectory:
-    """The streams that a name may mean, either all imported or all exported ones.
+    """A directory of either all imported or all exported streams by name.
 
-    None until a manager has sent the deployed plans. Immutable, so any thread may use it.
+    It is unknown until a manager has sent the deployed plans. Immutable and so thread-safe.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class StreamDirectory:
         self._renamed = renamed or {}
 
     def present_name(self, tenant: int, former: str) -> str:
-        """Return what the plan is called now that was called `former` before; empty when there is none."""
+        """Return the present name of the plan that was named `former` before; empty if there is none."""
         return self._renamed.get((tenant, former), "")
 
     def named(self, key: PlanKey) -> PlanKey:
-        """Return the plan that has the name of `key` now, or else the one that `key` means."""
+        """Return the plan that has the name of `key` now, or else `key`."""
         same = (one.key for one in self._of(key.tenant) if one.key.plan == key.plan)
         return next(same, key)
 
     def own(self, key: PlanKey, stream: str) -> EventStream:
-        """Return the plan's stream of that name inside of it.
+        """Return the plan's stream of that name within the plan.
 
         Raises InputError `unknown-stream` or `starting`.
         """
@@ -151,22 +151,22 @@ class StreamDirectory:
 
 
 class SchemaFit:
-    """Puts batches of a stream, from before or after an edit of its plan, into the form in which consumers know it."""
+    """Converts batches of a stream, from before or after an edit of its plan, to the attributes of consumers."""
 
     def __init__(self, attributes: Attributes) -> None:
         self._attributes = attributes
         self._schema = arrow_schema(StreamSchema("", attributes))
 
     def is_whole(self, batch: pa.RecordBatch) -> bool:
-        """Return whether the batch is in that form already."""
+        """Return whether the batch has these attributes already."""
         return bool(batch.schema.equals(self._schema))
 
     def problem(self, batch: pa.RecordBatch) -> str:
-        """Return why the batch cannot be put into that form; empty when it can."""
+        """Return why the batch cannot be converted; empty if it can."""
         return conversion_problem(attributes_of(batch.schema), self._attributes)
 
     def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch, with which there is no `problem`, in that form."""
+        """Return the converted batch, for which there is no `problem`."""
         return converted(batch, self._attributes)
 
 

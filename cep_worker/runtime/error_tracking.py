@@ -1,4 +1,4 @@
-"""Counts errors of the parts of a worker that serve plans, from their states.
+"""Count errors of sources, sinks and connections of plans, from their states.
 
 Pure.
 """
@@ -17,7 +17,7 @@ from cep_common.protocol.error_records import ErrorLog, ErrorRecord, group_of
 class PlanError:
     """The state of a source, sink or connection of a plan.
 
-    `text` is what is wrong with it now (empty: nothing). It also has the number of events dropped so far.
+    `text` is its present error (empty: none). It also has the number of events dropped so far.
     """
 
     key: PlanKey
@@ -30,7 +30,7 @@ class PlanError:
 class ErrorTracker:
     """Counts errors from the states of sources, sinks and connections.
 
-    There is one error when something goes wrong, or goes wrong in another way, and one for each dropped event.
+    An error is counted when an error text appears or changes, and for each dropped event.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The data thread's loop: sockets and their handlers, calls from other threads, work put off to the end of a turn."""
+"""The data thread's event loop: sockets and their handlers, calls from other threads, and deferred work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cep_common.sockets.shared_socket import SharedSocket
 from cep_common.sockets.wakeup import Wakeup
 
 Handler = Callable[[int], None]
-"""Called with the monotonic time in milliseconds when its socket can be read."""
+"""Called with the monotonic time in milliseconds when its socket is readable."""
 
 
 class EventLoop:
@@ -29,7 +29,7 @@ class EventLoop:
         self._deferred: dict[Handler, None] = {}
         self._timed: dict[Handler, int] = {}
         self._called: dict[SharedSocket, None] = {}
-        """Parts of shared sockets that have something to read."""
+        """Virtual sockets that have something to read."""
         self._wakeup = Wakeup()
         self._poller.register(self._wakeup.handle, zmq.POLLIN)
 
@@ -44,7 +44,7 @@ class EventLoop:
         self._handlers[socket] = handler
 
     def unwatch(self, socket: zmq.Socket[bytes] | SharedSocket) -> None:
-        """`socket` is no longer waited for; it may be closed."""
+        """Stop watching `socket`, which may be closed."""
         if isinstance(socket, SharedSocket):
             socket.notify = _ignore
             self._called.pop(socket, None)
@@ -53,15 +53,15 @@ class EventLoop:
         del self._handlers[socket]
 
     def post(self, call: Callable[[], None]) -> None:
-        """`call` will run on the data thread; any thread may post.
+        """Run `call` on the data thread. Any thread may call this.
 
-        After `close` nothing runs.
+        After `close` calls are ignored.
         """
         self._posted.append(call)
         self._wakeup.ring()
 
     def defer(self, handler: Handler) -> None:
-        """Run `handler` once at the end of this turn, however often it is deferred."""
+        """Run `handler` once at the end of this turn, even if it is deferred several times."""
         self._deferred[handler] = None
 
     def call_at(self, time_ms: int, handler: Handler) -> None:
@@ -69,7 +69,7 @@ class EventLoop:
         self._timed[handler] = time_ms
 
     def turn(self, timeout_ms: int, now: Callable[[], int]) -> None:
-        """Wait up to `timeout_ms` for something to do and does it; `now` gives the monotonic time."""
+        """Wait up to `timeout_ms` for work and perform it; `now` returns the monotonic time."""
         if self._timed:
             timeout_ms = max(0, min(timeout_ms, min(self._timed.values()) - now()))
         ready = self._poller.poll(0 if self._deferred or self._posted or self._called else timeout_ms)
@@ -82,7 +82,7 @@ class EventLoop:
                 self._wakeup.silence()
                 continue
             handler = self._handlers.get(source)
-            if handler is not None:  # closed by a handler before it in this turn
+            if handler is not None:  # closed by an earlier handler of this turn
                 handler(now_ms)
         called = list(self._called)
         self._called.clear()

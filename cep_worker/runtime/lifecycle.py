@@ -6,24 +6,24 @@ from cep_common.web.health import stalled
 
 
 class Lifecycle:
-    """The state of a worker that probes need. The data and control threads write it, any thread reads it."""
+    """The state of a worker for health probes. The data and control threads write it, any thread may read it."""
 
     def __init__(self) -> None:
         self.ends = False
-        """The worker is to end; one that has handed its plans' events to another node accepts some until it leaves."""
+        """Whether the worker is to end. One that mirrors to another node accepts events until it ends."""
         self.leaving = False
         self.registered = False
         self.tick_ms = 0
-        """When the data thread ticked last, monotonic; 0 before the first tick."""
+        """Monotonic time of the data thread's last tick; 0 before the first one."""
 
     def not_live(self, now_ms: int) -> str:
-        """Return why the worker should be restarted, or an empty text."""
+        """Return why the worker should be restarted; empty if it is live."""
         if self.leaving or not self.tick_ms:
             return ""
         return stalled("the data thread", now_ms - self.tick_ms)
 
     def not_ready(self) -> str:
-        """Return why the worker cannot serve plans now, or an empty text."""
+        """Return why the worker cannot serve plans now; empty if it can."""
         if self.leaving:
             return "the worker is shutting down"
         return "" if self.registered else "no manager accepts the worker's heartbeats"

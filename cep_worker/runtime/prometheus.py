@@ -1,8 +1,8 @@
-"""A worker's metrics in Prometheus's format, made for each scrape.
+"""A worker's metrics in Prometheus's format, collected for each scrape.
 
 Pure.
 
-The manager's metrics describe workers, too (`cep_worker_…`, as of the last heartbeats): these have other names, so that
+The manager's metrics include workers, too (`cep_worker_…`, as of the last heartbeats). These have other names, so that
 a sum over all processes counts nothing twice.
 """
 
@@ -72,7 +72,7 @@ _INFLOWS: tuple[MetricFamily[InflowReport], ...] = (
 _WALS: tuple[MetricFamily[WalMetrics], ...] = (
     MetricFamily(
         "cep_wal_bytes",
-        "Bytes of accepted events on disk that the topology may ask for again",
+        "Bytes of accepted events on disk that the topology may request again",
         lambda one: one.size_bytes,
     ),
     MetricFamily(
@@ -136,7 +136,7 @@ def _of(key: PlanKey) -> tuple[object, ...]:
 
 
 def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
-    """Yield the metrics of sources and sinks, summed over those of one type on one stream."""
+    """Yield the metrics of sources and sinks, summed by type and stream."""
     for direction in ("source", "sink"):
         mine = [one for one in connectors if one.direction == direction]
         yield gauge(
@@ -185,7 +185,7 @@ _PARTITIONS: tuple[MetricFamily[PartitionReport], ...] = (
 
 
 def _partitions(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
-    """Yield the metrics of partitions; of several sources of one partition and stream, those of the last."""
+    """Yield the metrics of partitions; if several sources read one partition for a stream, those of the last."""
     found = {
         (one.tenant, one.plan, one.stream, each.topic, each.partition): each
         for one in connectors

@@ -1,4 +1,4 @@
-"""The sockets that all plans of a worker share: one port for publishers, one connection to each stage host."""
+"""Sockets that all plans of a worker share: one port for publishers, one connection to each stage host."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class SharedLinks:
         self._listener: SharedListener | None = None
         self._opened = 0
         self.receivers = SharedConnections(context, SocketKind.RECEIVER, self._watch, self._unwatch)
-        """Those to stage hosts, of the inflows of all plans."""
+        """Connections to stage hosts for the inflows of all plans."""
 
     def outflows(self) -> SharedListener:
-        """Return where publishers of all plans connect to.
+        """Return the listener that publishers of all plans connect to.
 
         Raises:
             PortInUseError: When no port of `outflow` is free.
@@ -38,12 +38,12 @@ class SharedLinks:
         return self._listener
 
     def channel_name(self, name: str) -> str:
-        """Return a name that begins with `name` and that no other channel of this process has or had."""
+        """Return a name that begins with `name` and is unique during the life of this process."""
         self._opened += 1
         return f"{name}/{self._opened}"
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass: heartbeats for all links together."""
+        """Send due heartbeats, which all links share."""
         self.receivers.tick(now_ms)
         if self._listener is not None:
             self._listener.tick(now_ms, SILENT_MS)

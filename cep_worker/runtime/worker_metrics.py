@@ -28,7 +28,7 @@ from cep_worker.plans.connectors import DeclaredConnector
 
 @dataclass(frozen=True, slots=True)
 class ConnectorMetrics:
-    """A source or sink: the plan that declares it (empty: a file does), its stream, and its error, if any."""
+    """The metrics of a source or sink, with its plan (empty: an artefact), its stream, and its error, if any."""
 
     direction: Literal["source", "sink"]
     type: str
@@ -46,7 +46,7 @@ class ConnectorMetrics:
 
     @property
     def failing(self) -> bool:
-        """Return whether something is wrong with it now."""
+        """Return whether it has an error now."""
         return bool(self.error)
 
     def report(self) -> ConnectorReport:
@@ -101,10 +101,9 @@ class PreparedResultsMetrics:
 class WalMetrics:
     """The write-ahead log of an imported stream.
 
-    `lost_events` were accepted and cannot be read again. It is `full` when nothing more can be stored, for the reason
-    `problem`. It has `segments` files of at most `maximum_bytes` together; the oldest event that is still needed has
-    been there for `oldest_ms`. Recycled files take `spare_bytes`, damaged ones that were moved aside
-    `damaged_file_bytes`.
+    `lost_events` were accepted and cannot be read. It is `full` when nothing more can be stored, for the reason
+    `problem`. It has `segments` files of at most `maximum_bytes` together; the oldest event that is still needed is
+    `oldest_ms` old. Recycled files take `spare_bytes`, damaged ones that were moved aside `damaged_file_bytes`.
     """
 
     stream: str
@@ -118,7 +117,7 @@ class WalMetrics:
     spare_bytes: int = 0
     damaged_file_bytes: int = 0
     secured: bool = True
-    """The topology will ask for none of its events again."""
+    """Whether the topology will request none of its events again."""
 
     def report(self) -> WalReport:
         """Return the report for managers."""
@@ -156,8 +155,8 @@ class WorkerMetrics:
         connectors: its sources and sinks.
         taken: the events accepted for each tenant since the worker started.
         leaving: whether it is shutting down.
-        kept: the entries in its failed-event store.
-        orphans: what it keeps of missing plans.
+        kept: the number of entries in its failed-event store.
+        orphans: the data of missing plans.
     """
 
     plans: tuple[WorkerPlanReport, ...]
@@ -181,7 +180,7 @@ def connector_metrics(
     written: tuple[WrittenTopicReport, ...] = (),
     transactions: TransactionReport | None = None,
 ) -> ConnectorMetrics:
-    """Return the metrics of a connector; `error` is empty when nothing is wrong."""
+    """Return the metrics of a connector; `error` is empty if it has none."""
     return ConnectorMetrics(
         direction=direction,
         type=declared.connector.type,

@@ -1,1 +1,1 @@
-"""The plans that the worker serves: their inflows, outflows and prepared results, and events left by missing plans."""
+"""The plans that the worker serves: inflows, outflows and prepared results, and orphaned events of missing plans."""

@@ -21,9 +21,9 @@ from cep_worker.storage.group_commit import DiskSync
 class PlanContext:
     """The dependencies of all parts that serve a plan.
 
-    `changed` is called when a connection was established or lost, `room` when a full inflow has room again. `failed`
-    keeps accepted events that cannot be processed among the failed events, and returns how many were lost. `wall_ms` is
-    the time of day.
+    `changed` is called when a connection opens or breaks, `room` when a full inflow has room again. `failed` stores
+    accepted events that cannot be processed as failed, and returns how many were lost. `wall_ms` returns the time of
+    day.
     """
 
     worker: str

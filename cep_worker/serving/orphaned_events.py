@@ -23,10 +23,10 @@ from cep_worker.storage.records import BatchOrigin, StoredRecord
 from topology.events.frames import arrow_schema, decode_batch
 
 UNKNOWN_ID = "unknown-id"
-"""The code for an id of nothing that is set aside here."""
+"""The error code for an unknown id."""
 UNAVAILABLE = "set-aside-unavailable"
 RESTORE_S = 5.0
-"""The longest time that one request restores; the rest is left for the next request."""
+"""The time limit of one request to restore; the rest is left for the next request."""
 
 
 class OrphanListing(msgspec.Struct, frozen=True):
@@ -59,21 +59,21 @@ class DiscardResult(msgspec.Struct, frozen=True):
 
 
 class EventSubmitter(Protocol):
-    """Where to restore events; any thread may call."""
+    """Accepts restored events. Thread-safe."""
 
     def imported(self) -> StreamDirectory:
-        """Return the event streams that take events now."""
+        """Return the event streams that accept events now."""
 
     def submit(
         self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
     ) -> Future[None]:
-        """Offer `batch` to the stream's inflows; one with the `origin` is taken once."""
+        """Offer `batch` to the stream's inflows, which accept each `origin` once."""
 
 
 class OrphanedEventService:
-    """Everything raises InputError.
+    """Lists, restores and discards orphaned data. All methods raise InputError.
 
-    Any thread may call; one thing is done at a time.
+    Thread-safe; operations run one at a time.
     """
 
     def __init__(self, wal: WalStore, prepared: TransactionalLogStore, offers: EventSubmitter) -> None:
@@ -83,7 +83,7 @@ class OrphanedEventService:
         self._lock = threading.Lock()
 
     def listed(self, tenant: int) -> tuple[OrphanListing, ...]:
-        """Return what is set aside of the tenant, oldest first."""
+        """Return the tenant's orphaned data, oldest first."""
         found: list[OrphanListing] = []
         for folders in self._folders():
             until = {one.id: one.until_ms for one in folders.reports()}
@@ -97,7 +97,7 @@ class OrphanedEventService:
         return tuple(sorted(found, key=lambda one: (one.since_ms, one.id)))
 
     def restore(self, tenant: int, id_: str) -> RestoreResult:
-        """Give the events of a log to the stream that has its name now, in the plan of its name, each once."""
+        """Submit the events of a log to the stream of its name in the plan of its name, each once."""
         with self._lock:
             folders, one = self._find(tenant, id_)
             if one.kind != "log":
@@ -123,7 +123,7 @@ class OrphanedEventService:
             return restored
 
     def discard(self, tenant: int, id_: str) -> DiscardResult:
-        """Delete it."""
+        """Delete orphaned data."""
         with self._lock:
             folders, one = self._find(tenant, id_)
             try:
@@ -169,7 +169,7 @@ class OrphanedEventService:
         try:
             batch = fitting(decode_batch(record.body, schema, record.rows), stream.schema)
         except DecodeError:
-            log.note_lost(record.rows, "records without sense", record.position)
+            log.note_lost(record.rows, "invalid records", record.position)
             return 0
         origin = BatchOrigin(bytes.fromhex(identity.log), record.position)
         taken = self._offers.submit(("restore", one.id), stream, batch, origin)

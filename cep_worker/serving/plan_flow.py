@@ -1,4 +1,4 @@
-"""The part of a worker that serves one deployed plan: its inflows and its results."""
+"""Serves one deployed plan: its inflows and outflows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unconnected:
 class PlanSnapshot:
     """The status of a plan at one moment.
 
-    The report, the address for publishers, the imported streams without a working link, the logs of accepted events,
+    It has the report, the address for publishers, the imported streams without a working link, the write-ahead logs,
     and the results on disk.
     """
 
@@ -47,7 +47,7 @@ def _nothing(_: PlanFlow) -> None:
 
 
 class PlanFlow:
-    """Inflows and outflows of a plan, replaced as far as needed when it is deployed again.
+    """Inflows and outflows of a plan, which are replaced as needed when it is deployed again.
 
     Belongs to the reactor's thread.
     """
@@ -63,13 +63,13 @@ class PlanFlow:
     ) -> None:
         """Serve `plan`; results of an earlier plan of the name continue in its `outflows`.
 
-        `stirring` is called when something happens after a rest.
+        `stirring` is called at the first activity after an idle time.
         """
         self._stirring = stirring
         self.stirred = True
-        """Something has happened since the last `tick`, or is still going on: ticks must not wait."""
+        """Whether there was activity since the last `tick`, or is still, so that ticks must not be delayed."""
         self.changed = True
-        """The same since the last `snapshot`."""
+        """Whether there was activity since the last `snapshot`."""
         self._plan_context = plan_context
         self.plan = plan
         self.inflows: dict[str, Inflow] = {}
@@ -81,13 +81,13 @@ class PlanFlow:
         self._switch_traces()
 
     def stir(self) -> None:
-        """Note that something happens: an idle plan is ticked often again, and its status is collected."""
+        """Record activity: an idle plan is ticked often again, and its status is collected."""
         if not self.stirred:
             self._stirring(self)
         self.stirred = self.changed = True
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:
-        """Serve another deployment of the same plan: keep events of unchanged streams and open new links."""
+        """Serve another deployment of the same plan, with the events of unchanged streams and new links."""
         self.stir()
         before, self.plan = self.plan, plan
         if before.key.plan != plan.key.plan:
@@ -113,7 +113,7 @@ class PlanFlow:
         self.changed = self.changed or self.stirred
 
     def errors_found(self) -> Iterator[tuple[str, str, str]]:
-        """Return what is wrong with its connections, or nothing: part, code, text."""
+        """Return the errors of its connections as (part, code, text)."""
         for stream, inflow in self.inflows.items():
             yield f"inflow of {stream}", "inflow", inflow.last_error
         yield "outflow", "outflow", self.outflows.problem()
@@ -121,7 +121,7 @@ class PlanFlow:
     def snapshot(self, connector_error: str, errors: tuple[ErrorRecord, ...]) -> PlanSnapshot:
         """Return the current status.
 
-        `connector_error` is what is wrong with a source or sink of the plan; `errors` are all errors so far.
+        `connector_error` is an error of a source or sink of the plan; `errors` are all errors so far.
         """
         refused = next((inflow.last_error for inflow in self.inflows.values() if inflow.last_error), "")
         outflow = self.outflows.present
@@ -148,21 +148,21 @@ class PlanFlow:
         return PlanSnapshot(report, endpoint, unconnected, write_ahead_logs, prepared)
 
     def drained(self) -> bool:
-        """Return whether everything that has a link was sent and acknowledged."""
+        """Return whether all events of inflows with a link were sent and acknowledged."""
         return all(inflow.needs_endpoint or inflow.drained() for inflow in self.inflows.values())
 
     def close_inflows(self) -> None:
-        """Link and logs are closed; what waits and is in no log is lost, and said to be."""
+        """Close links and logs. Waiting events that are in no log are lost, which is logged."""
         for inflow in self.inflows.values():
             self._close_inflow(inflow)
         self.inflows.clear()
         self.stir()
 
     def _open_inflows(self, now_ms: int) -> None:
-        """Open an inflow for each imported stream and take over those with the same schema.
+        """Open an inflow for each imported stream, and keep inflows with the same schema.
 
-        What waits for a stream with new attributes goes to the new inflow; what waits for a removed stream becomes
-        failed events.
+        Events that wait for a stream with new attributes go to the new inflow; those of a removed stream are stored as
+        failed.
         """
         before, kept = self.inflows, {}
         for binding in self.plan.imported:
@@ -187,7 +187,7 @@ class PlanFlow:
 
     def _is_served_by(self, inflow: Inflow, binding: StreamBinding) -> bool:
         plan = self.plan
-        # Events in a log are processed as they were accepted, even if the plan keeps no logs now.
+        # events in a log are processed as accepted, even if the plan keeps no logs now
         logged = inflow.logged == keeps_logs(plan) or (inflow.logged and not inflow.drained())
         return inflow.binding == binding and inflow.playback == plan.playback and logged
 
@@ -217,5 +217,5 @@ class PlanFlow:
 
 
 def keeps_logs(plan: DeployedPlan) -> bool:
-    """Return whether accepted events of the plan outlive the worker's process."""
+    """Return whether accepted events of the plan survive the worker's process."""
     return plan.delivery != "at-most-once"

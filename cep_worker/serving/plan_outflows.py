@@ -1,4 +1,4 @@
-"""The outgoing half of what a worker runs for a plan: its outflow services and the results that it holds."""
+"""The outflow services and the stored results of a plan at a worker."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from cep_worker.serving.context import PlanContext
 logger = logging.getLogger(__name__)
 
 FINISHING_MS = 1_000
-"""For so long publishers of a topology that is being ended may still come."""
+"""How long publishers of a topology that is being ended may still connect."""
 REOPEN_MS = 500
-"""How soon an outflow that could not be opened is tried again: looking for a free port of a thousand takes long."""
+"""How soon opening an outflow is retried: searching for a free port among a thousand takes long."""
 LONGEST_FINISHING_MS = 30_000
-"""For so long they may give results, and consumers take to deliver these."""
+"""How long these publishers may send results and consumers may take to deliver them."""
 
 
 @dataclass(slots=True)
 class _Former:
-    """The outflow of an earlier epoch: what publishers still have for it must be delivered."""
+    """The outflow of an earlier epoch, whose publishers may still have results."""
 
     outflow: Outflow
     since_ms: int
@@ -45,7 +45,7 @@ class PlanOutflows:
     def __init__(
         self, plan_context: PlanContext, plan: DeployedPlan, consumers: Consumers, stir: Callable[[], None]
     ) -> None:
-        """Open the service; `stir` is called whenever something happens."""
+        """Open the service; `stir` is called at any activity."""
         self.stir = stir
         self._around = plan_context
         self._plan = plan
@@ -58,11 +58,11 @@ class PlanOutflows:
         self._error = ""
         self._reopen_ms = 0
         self.present: Outflow | None = None
-        """Where publishers of the present epoch connect to, if it could be opened."""
+        """The outflow of the present epoch, if it could be opened."""
         self._open()
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:
-        """`plan` is another deployment, whose publishers will come; also when the former one was to end."""
+        """Serve another deployment, even if the former one was being ended."""
         self.stir()
         if plan.deployed_ms != self._plan.deployed_ms:
             for outflow in self._all():
@@ -78,7 +78,7 @@ class PlanOutflows:
         self._close_epochs()
 
     def rename(self, plan: DeployedPlan) -> None:
-        """Take the plan's new name; publishers and stored results are unchanged."""
+        """Use the plan's new name; publishers and stored results are unchanged."""
         self.stir()
         self._plan = msgspec.structs.replace(self._plan, key=plan.key)
         if self._prepared is not None:
@@ -87,11 +87,11 @@ class PlanOutflows:
             outflow.rename(plan.key)
 
     def kept(self) -> PreparedResults | None:
-        """Return what is kept on the disk; None when nothing ever was."""
+        """Return the stored results; None if none were ever stored."""
         return self._prepared
 
     def keep(self) -> PreparedResults:
-        """Return where to keep results.
+        """Return the store of results, which is created if needed.
 
         Raises:
             ConfigError: the folder cannot be used.
@@ -103,7 +103,7 @@ class PlanOutflows:
         return self._prepared
 
     def trace(self, on: bool) -> None:
-        """Results are written to the log from now on, or not any more."""
+        """Start or stop writing results to the log."""
         for trace in self.present.traces.values() if self.present is not None else ():
             trace.on = on
 
@@ -124,7 +124,7 @@ class PlanOutflows:
                 outflow.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass."""
+        """Perform due tasks."""
         self._tick_former(now_ms)
         if self._prepared is not None:
             self._prepared.tick(now_ms)
@@ -135,19 +135,19 @@ class PlanOutflows:
             self._open()
 
     def _stir(self) -> None:
-        self.stir()  # that of the plan that has these outflows now
+        self.stir()  # these outflows may have been taken over by another plan
 
     def is_quiet(self) -> bool:
-        """Return whether nothing of it changes until something happens."""
+        """Return whether it is idle."""
         idle = not self._former and self._ending_since_ms is None and not self.problem()
         return idle and self._prepared is None and self.present is not None and self.present.is_quiet()
 
     def needs_epoch(self) -> int:
-        """Results of the plan are taken under this epoch at the earliest: its own was given out before; 0: they are."""
+        """Return the least epoch under which results are accepted if the plan's own was used before, else 0."""
         return self._prepared.needs_epoch if self._prepared is not None else 0
 
     def problem(self) -> str:
-        """Why results cannot be taken now, or nothing."""
+        """Return why results cannot be accepted now; empty if they can."""
         present = self.present.problem if self.present is not None else ""
         return self._error or present or (self._prepared.problem if self._prepared is not None else "")
 
@@ -160,27 +160,27 @@ class PlanOutflows:
         return self._prepared is not None and self._prepared.is_full()
 
     def waiting_rows(self) -> Mapping[Who, int]:
-        """Return how many results wait on the disk for each consumer."""
+        """Return the number of results on disk that wait for each consumer."""
         return self._prepared.waiting_rows() if self._prepared is not None else {}
 
     def leave(self) -> None:
-        """Take nothing more from publishers."""
+        """Refuse further results of publishers."""
         for outflow in self._all():
             outflow.leave()
 
     def delivered(self) -> bool:
-        """Return whether all results that were taken have been delivered and acknowledged."""
+        """Return whether all accepted results have been delivered and acknowledged."""
         return all(outflow.delivered() for outflow in self._all())
 
     def end(self, now_ms: int) -> None:
-        """Take what the topology of an undeployed plan still sends, until `ended`."""
+        """Accept the last results of an undeployed plan, until `ended`."""
         self.stir()
         self._ending_since_ms = now_ms
 
     def ended(self, now_ms: int) -> bool:
-        """Return whether the topology is gone and everything is delivered, or that has taken too long.
+        """Return whether the topology has ended and everything is delivered, or the time-out has expired.
 
-        Once the topology is gone, everything that its last run gave is committed, since nothing will undo it.
+        When the topology has ended, all results of its last run are committed, since nothing will undo them.
         """
         since_ms = now_ms if self._ending_since_ms is None else self._ending_since_ms
         if now_ms - since_ms >= LONGEST_FINISHING_MS:
@@ -200,13 +200,13 @@ class PlanOutflows:
         self.present = None
 
     def close(self) -> None:
-        """Close everything; results that are held stay on disk."""
+        """Close everything; stored results stay on disk."""
         self.close_services()
         if self._prepared is not None:
             self._prepared.close()
 
     def discard(self) -> None:
-        """Close everything, and drop the results that are held."""
+        """Close everything, and drop stored results."""
         if any(outflow.parked() for outflow in self._all()):
             logger.warning("results of a plan that was undeployed lost: plan=%s", self._plan.key.topology())
         self.close_services()
@@ -214,12 +214,12 @@ class PlanOutflows:
             self._prepared.discard()
 
     def _all(self) -> list[Outflow]:
-        """Return those of earlier epochs, then the present one."""
+        """Return the outflows of earlier epochs, then the present one."""
         former = [former.outflow for former in self._former]
         return former if self.present is None else [*former, self.present]
 
     def _tick_former(self, now_ms: int) -> None:
-        """Close outflows of earlier epochs that are drained, or that take too long."""
+        """Close outflows of earlier epochs that are drained or have timed out."""
         for former in list(self._former):
             outflow = former.outflow
             outflow.tick(now_ms)
@@ -260,7 +260,7 @@ class PlanOutflows:
         around.changed()
 
     def _await_epoch(self, problem_before: str) -> None:
-        """Ask the manager for a later epoch and accept no results until then.
+        """Request a later epoch from the manager and accept no results until then.
 
         Stored results are delivered or undone by the checkpoints of their own topology.
         """

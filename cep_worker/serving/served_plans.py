@@ -1,4 +1,4 @@
-"""The plans that a worker serves: deployed ones, and undeployed ones whose last results still come."""
+"""The plans that a worker serves: deployed ones, and undeployed ones with outstanding results."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cep_worker.serving.plan_outflows import PlanOutflows
 logger = logging.getLogger(__name__)
 
 REST_MS = 10_000
-"""So often a plan is ticked with which nothing happens."""
+"""The interval at which idle plans are ticked."""
 
 
 class ServedPlans:
-    """A flow for each plan; `consumers` are those of a plan's results.
+    """The flow of each plan.
 
     Belongs to the data thread.
     """
@@ -29,21 +29,21 @@ class ServedPlans:
         self._around = plan_context
         self._consumers = consumers
         self.flows: dict[PlanKey, PlanFlow] = {}
-        """Of the plans that are deployed."""
+        """The flows of deployed plans."""
         self.inflows: dict[tuple[PlanKey, str], Inflow] = {}
-        """Theirs, by plan and stream."""
+        """Their inflows, by plan and stream."""
         self.stirred: dict[PlanFlow, None] = {}
-        """Those with which something happens; a thousand that rest cost nothing."""
+        """The active flows: a thousand idle ones cost nothing."""
         self.changed: dict[PlanFlow, None] = {}
-        """Those whose status may not be the one that was collected last."""
+        """The flows whose status may have changed since it was collected."""
         self.served = 0
-        """Counts how often `apply` was called."""
+        """The number of calls of `apply`."""
         self._ending: dict[PlanKey, PlanFlow] = {}
-        """Of plans that are no longer deployed: results that their topologies still give are delivered."""
+        """The outflows of plans that are no longer deployed, which deliver outstanding results."""
         self._checkpoints: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
         self._all_due_ms = 0
         self._kept: frozenset[PlanKey] = frozenset()
-        """Deployed, and cannot run now."""
+        """Plans that are deployed but cannot run now."""
 
     def apply(
         self,
@@ -54,8 +54,8 @@ class ServedPlans:
     ) -> None:
         """Serve exactly `plans`.
 
-        Files of plans in `kept`, which cannot run now, stay. Plans in `removed`, which people have undeployed, are
-        ended. What other missing plans leave is orphaned.
+        Files of plans in `kept`, which cannot run now, stay. Plans in `removed`, which users have undeployed, are
+        ended. Data of other missing plans is orphaned.
         """
         self.served += 1
         self._kept = frozenset(kept)
@@ -90,7 +90,7 @@ class ServedPlans:
         self._around.prepared.keep_only(self.kept_keys(), {RemovedPlan(*plan) for plan in undeployed})
 
     def apply_checkpoints(self, checkpoints: tuple[PlanCheckpoints, ...]) -> None:
-        """Release or discard prepared results by the checkpoints of their plans, of which several may have one name."""
+        """Commit or discard prepared results by the checkpoints of their plans, several of which may have one name."""
         self._checkpoints = {}
         for one in checkpoints:
             self._checkpoints[one.key] = (*self._checkpoints.get(one.key, ()), one)
@@ -100,7 +100,7 @@ class ServedPlans:
                 flow.outflows.apply_checkpoints(of_name)
 
     def tick(self, now_ms: int) -> bool:
-        """Let time pass; return whether an undeployed plan is gone now."""
+        """Perform due tasks, and return whether an undeployed plan has ended."""
         rests = now_ms < self._all_due_ms
         if not rests:
             self._all_due_ms = now_ms + REST_MS
@@ -118,31 +118,31 @@ class ServedPlans:
             flow.outflows.retry(now_ms)
 
     def keys(self) -> set[PlanKey]:
-        """Return all plans that have something here."""
+        """Return all plans with data here."""
         return {*self.flows, *self._ending}
 
     def kept_keys(self) -> set[PlanKey]:
-        """Return all plans whose files stay on the disk."""
+        """Return all plans whose files stay on disk."""
         return self.keys() | self._kept
 
     def plans(self) -> list[DeployedPlan]:
-        """Return those that are deployed."""
+        """Return the deployed plans."""
         return [flow.plan for flow in self.flows.values()]
 
     def exporting(self) -> list[DeployedPlan]:
-        """Return those that have results, or may have them yet."""
+        """Return the plans that have results, or may still get some."""
         return [flow.plan for flow in self._all()]
 
     def outflows(self) -> list[PlanOutflows]:
-        """Return those of all plans, also of those that are being ended."""
+        """Return the outflows of all plans, including those that are being ended."""
         return [flow.outflows for flow in self._all()]
 
     def drained(self) -> bool:
-        """Return whether whatever has a link to go over has gone and was acknowledged."""
+        """Return whether all events of inflows with a link were sent and acknowledged."""
         return all(flow.drained() for flow in self.flows.values())
 
     def close(self) -> None:
-        """Close everything; results that are held stay on disk."""
+        """Close everything; stored results stay on disk."""
         for flow in self.flows.values():
             flow.close_inflows()
         for outflow in self.outflows():
@@ -174,22 +174,22 @@ class ServedPlans:
             self.flows[key] = flow
             self._note_stirred(flow)
         else:
-            self.flows[key] = self.flows.pop(key)  # under the name that it has now
+            self.flows[key] = self.flows.pop(key)  # under its present name
             flow.update(plan, now_ms)
         flow.outflows.apply_checkpoints(self._checkpoints.get(key, ()))
 
     def _keep_logs(self, wanted: Iterable[tuple[PlanKey, str]]) -> None:
-        """Remove the logs of other streams; what waits in those of a served plan becomes failed events."""
+        """Remove the logs of other streams; waiting events of a served plan are stored as failed."""
         served = {key: flow.plan.deployed_ms for key, flow in self.flows.items()}
         self._around.wal.keep_only(wanted, self._around.disk_sync, self._kept, self._around.failed, served)
 
     def _imported(self, key: PlanKey) -> tuple[StreamBinding, ...]:
-        """Return what the plan imported until now: its inflows see to what waits there."""
+        """Return the streams that the plan imported until now, whose inflows handle waiting events."""
         flow = self.flows.get(key)
         return flow.plan.imported if flow is not None else ()
 
     def _finish_ended(self, now_ms: int) -> bool:
-        """End plans that are no longer deployed and have delivered their results; return whether there were any."""
+        """End undeployed plans that have delivered their results, and return whether there were any."""
         if not self._ending:
             return False
         finished = [key for key, flow in self._ending.items() if flow.outflows.ended(now_ms)]
@@ -204,5 +204,5 @@ class ServedPlans:
 
 
 def _goes_on(former: DeployedPlan, following: DeployedPlan | None) -> bool:
-    """Return whether both are the same plan, though perhaps in another form."""
+    """Return whether both are versions of the same plan."""
     return following is not None and following.deployed_ms == former.deployed_ms

@@ -13,7 +13,7 @@ from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
 class ServedNames:
     """The names of the deployed plans and of their streams.
 
-    The data thread changes them; each change replaces whole tables, so that any thread may read.
+    The data thread changes them by replacing whole tables, so that any thread may read.
     """
 
     def __init__(self) -> None:
@@ -33,12 +33,12 @@ class ServedNames:
         self.imported = StreamDirectory(imported, self._renamed)
 
     def export(self, plans: Iterable[DeployedPlan]) -> None:
-        """Replace the exported streams: those of plans that have results, or may have them yet."""
+        """Replace the exported streams, those of plans that have results or may still get some."""
         exported = (PlanStream(plan.key, binding) for plan in plans for binding in plan.exported)
         self.exported = StreamDirectory(exported, self._renamed)
 
     def resolve(self, name: str, tenant: int) -> EventStream:
-        """Return the imported event stream that the tenant means.
+        """Return the imported event stream that the tenant refers to.
 
         Raises:
             InputError: no stream, or more than one, has the name.

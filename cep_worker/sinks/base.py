@@ -27,7 +27,7 @@ class EventSink(ResultConsumer, Protocol):
     on its own thread (`cep_worker.sinks.threaded.ThreadedSink`) and reports back through `SinkContext.event_loop`.
 
     Attributes:
-        dropped_events: Events that could not be delivered and were given up, since the sink started.
+        dropped_events: Events that were dropped since the sink started.
         passes_on: Whether a successor gets the undelivered events when the sink is closed.
     """
 
@@ -55,7 +55,7 @@ class EventSink(ResultConsumer, Protocol):
         """Return the present error for operators, with what to do; empty while all is well."""
 
     def close(self, successor: EventSink | None = None) -> None:
-        """Stop the sink at once, without waiting for the outside, and pass everything undelivered to `successor`.
+        """Stop the sink at once, without waiting for other systems, and pass undelivered events to `successor`.
 
         Args:
             successor: Gets undelivered groups from their beginning. Without a successor, undelivered events are
@@ -75,11 +75,11 @@ class TopicMetrics(Protocol):
 
     @property
     def written(self) -> tuple[WrittenTopicReport, ...]:
-        """The topics, and how many messages the brokers have of the sink since it started."""
+        """Return the topics with the number of messages that the sink has written since it started."""
 
     @property
     def transactions(self) -> TransactionReport | None:
-        """Its transactions; None for a sink that delivers in none."""
+        """Return its transactions; None for a sink without transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class SinkContext:
         topics: The topics of `inMemory` sources and sinks.
         errors: Store for events that cannot be delivered.
         label: Distinguishes sinks of the same type and stream.
-        guard: What the sink may reach; None for sinks that the operator declares.
+        guard: What the sink may access; None for sinks that the operator declares.
         given: Names of the options that come from the worker's configuration rather than the plan.
         positions: Folder for what the sink must remember across restarts; empty: none.
     """
@@ -117,10 +117,10 @@ class SinkContext:
     errors: FailedEventStore
     label: str
     guard: Guard | None = None
-    """What the sink may reach; None where the operator declares it."""
+    """What the sink may access; None for sinks that the operator declares."""
     given: frozenset[str] = frozenset()
     positions: str = ""
-    """The folder of what a sink must know again in the next process."""
+    """The folder for what the sink must remember across restarts."""
 
     def origin(self) -> FailureOrigin:
         """Return the origin to store with events that the sink cannot deliver."""

@@ -1,4 +1,4 @@
-"""Delivers batches over a link until its server has taken them, and reconnects when the link breaks."""
+"""Deliver batches over a link, which is reconnected when it breaks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ paced_logger = PacedLog(logger)
 
 RECONNECT_MS = 1_000
 BATCH_ROWS = 4_096
-"""Small batches that wait are joined up to this, unless they have positions."""
+"""The rows up to which small waiting batches without positions are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class _WaitingDelivery:
 class DeliveryLink:
     """Sends batches of one stream to `endpoint`, in order, and keeps reconnecting.
 
-    Frames that a server did not take over are sent again. With a log (`opening.log`) batches have positions, and a
-    server tells which of them it has. Belongs to the data thread. `room` is called when batches were delivered.
+    Unacknowledged frames are sent again. With a log (`opening.log`) batches have positions, and servers report which of
+    them they have. Belongs to the data thread. `room` is called when batches were delivered.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class DeliveryLink:
         room: Callable[[], None],
         refuse: Callable[[], str] = str,
     ) -> None:
-        """Before each connection `refuse` says why there may be none now, or nothing."""
+        """Create the link; before each connection `refuse` returns why it is forbidden (empty: it is not)."""
         self._refuse = refuse
         self._event_loop = event_loop
         self._context = context
@@ -69,18 +69,18 @@ class DeliveryLink:
         self._sent: deque[tuple[int, _WaitingDelivery]] = deque()
         self._reported_open = False
         self.rows = 0
-        """Rows that were offered and are not delivered."""
+        """The number of rows that were offered and are not delivered."""
         self.delivered_rows = 0
         self.last_error = ""
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, position: int = 0) -> None:
-        """`batch` leaves as soon as the link lets it; `receipt` is settled when the server has taken it over."""
+        """Queue `batch`; `receipt` is settled when the server has acknowledged it."""
         self.rows += batch.num_rows
         self._waiting.append(_WaitingDelivery(batch, body, (receipt,), position))
         self._event_loop.defer(self._pump)
 
     def tick(self, now_ms: int) -> None:
-        """Beats, and connects when there is no link."""
+        """Send due heartbeats, and connect if there is no link."""
         link = self._link
         if link is not None:
             link.tick(now_ms)
@@ -98,7 +98,7 @@ class DeliveryLink:
     def close(self, pass_on: Callable[[pa.RecordBatch, Any, DeliveryReceipt, bool], None]) -> None:
         """Close the link.
 
-        `pass_on` gets what is not delivered: batch, body, receipt, whether it has a position.
+        `pass_on` is called with each undelivered batch, its body, its receipt, and whether it has a position.
         """
         self._leave()
         while self._waiting:
@@ -119,7 +119,7 @@ class DeliveryLink:
         self._event_loop.defer(self._pump)
 
     def _look(self, link: LinkSender) -> None:
-        """Settles what was taken over, notes refusals, and leaves a link that does not stand any more."""
+        """Settle acknowledged frames, handle refusals, and leave a broken link."""
         if link.state is LinkState.OPEN and not self._reported_open:
             self._reported_open = True
             self.last_error = ""
@@ -136,7 +136,7 @@ class DeliveryLink:
             self._leave()
 
     def _pump(self, now_ms: int) -> None:
-        """Send what waits, as far as the server has room."""
+        """Send waiting batches while the server has room."""
         link = self._link
         while link is not None and self._waiting and link.has_room():
             waiting = self._next()
@@ -165,7 +165,7 @@ class DeliveryLink:
         return _WaitingDelivery(batch, encode_batch(batch), receipts, first.position)
 
     def _known(self, position: int) -> int:
-        """Return how many of the batches that wait first the server has already."""
+        """Return how many of the oldest waiting batches the server already has."""
         known = 0
         while known < len(self._waiting) and 0 < self._waiting[known].position <= position:
             known += 1
@@ -197,7 +197,7 @@ class DeliveryLink:
         self._room()
 
     def _leave(self) -> None:
-        """Close the link; what it has not delivered waits to be sent again."""
+        """Close the link; undelivered batches will be sent again."""
         link = self._link
         if link is None:
             return

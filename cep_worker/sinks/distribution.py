@@ -1,4 +1,4 @@
-"""Sinks with `@distribution`: which events a destination gets, and destinations that take turns."""
+"""Sinks with `@distribution`: partitioned and round-robin destinations."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from siddhi.engine.columnar.java_order import string_hashes
 logger = logging.getLogger(__name__)
 
 FAILING_MS = 2_000
-"""How long a destination may fail before the others get its events."""
+"""How long a destination may fail until the others get its events."""
 AGAIN_MS = 10_000
-"""How long until it is tried again."""
+"""How long until it is retried."""
 _NULL = "null"
 _BITS = 32
 
 
 def shared_rows(batch: pa.RecordBatch, share: DestinationShare, kinds: Sequence[tuple[str, str]]) -> Rows:
-    """Return the rows of `batch` whose events belong to the destination, as Siddhi shares them out.
+    """Return the rows of `batch` that belong to the destination, as Siddhi distributes them.
 
-    The hash code is Java's, of the key as a text: other programs find the destination by the same rule.
+    The hash code is Java's, of the key as text, so that other programs can determine the destination.
 
     Args:
         batch: The events.
@@ -53,7 +53,7 @@ def shared_rows(batch: pa.RecordBatch, share: DestinationShare, kinds: Sequence[
 
 @dataclass(slots=True)
 class _Destination:
-    """A destination, and since when it has failed (`failing_ms`), or until when it gets nothing (`away_ms`)."""
+    """A destination, since when it has failed (`failing_ms`), and until when it gets no events (`away_ms`)."""
 
     context: SinkContext
     sink: EventSink
@@ -64,17 +64,16 @@ class _Destination:
 
 
 class RoundRobinSink:
-    """A sink whose events go to its destinations in turns.
+    """A sink that distributes events to its destinations in turn.
 
-    A destination that fails is left out, and what it has not delivered goes to the others, until it is tried again. In
-    plans that deliver exactly once each event keeps its destination and waits for it: another one might deliver it a
-    second time.
+    A failed destination is skipped until it is retried, and its undelivered events go to the others. In plans that
+    deliver exactly once each event keeps its destination and waits for it, since another one might deliver it again.
     """
 
     passes_on = True
 
     def __init__(self, context: SinkContext, make: Callable[[SinkContext], EventSink]) -> None:
-        """Make the sinks of all destinations.
+        """Create the sinks of all destinations.
 
         Raises:
             ConfigError: one of them cannot run.
@@ -87,7 +86,7 @@ class RoundRobinSink:
         self._room = context.room
         self._next = 0
         self._ended: list[EventSink] = []
-        """Sinks that pass on what they have not delivered."""
+        """Sinks that pass on their undelivered events."""
         self._ended_dropped = self._ended_delivered = 0
         self._ended_written: dict[str, int] = {}
         self._grouped = False
@@ -96,8 +95,8 @@ class RoundRobinSink:
         many = max(1, context.waiting_rows // len(each))
         try:
             for number, connector in enumerate(each):
-                label = f"{context.label}.{number}"  # its transactions and numbers are its own
-                # What the plan writes in place of the operator's option needs permission.
+                label = f"{context.label}.{number}"  # each destination has its own transactions and sequence numbers
+                # options of the plan that override the operator's need permission
                 given = context.given.difference(*written[number : number + 1])
                 own = replace(context, connector=connector, label=label, waiting_rows=many, given=given)
                 self._destinations.append(_Destination(own, self._made(own), number))
@@ -157,7 +156,7 @@ class RoundRobinSink:
             one.sink.commit(group, shared.receipt())
 
     def threaded(self) -> list[ThreadedSink]:
-        """Return the sinks of destinations that can replay failed events, first those that do not fail."""
+        """Return the destinations' sinks that can replay failed events, healthy ones first."""
         sinks = [one.sink for one in sorted(self._destinations, key=lambda one: one.away_ms is not None)]
         return [one for one in sinks if isinstance(one, ThreadedSink)]
 
@@ -200,7 +199,7 @@ class RoundRobinSink:
             sink.leave()
 
     def _watch(self, one: _Destination, now_ms: int) -> None:
-        """Take a destination that fails out of the turns, and bring it back after a while."""
+        """Exclude a failing destination, and include it again after a while."""
         if one.away_ms is not None:
             if now_ms >= one.away_ms:
                 one.away_ms, one.failing_ms, one.problem = None, None, ""
@@ -217,13 +216,13 @@ class RoundRobinSink:
                 self._move(one, others[0], error, now_ms)
 
     def _move(self, one: _Destination, other: _Destination, error: str, now_ms: int) -> None:
-        """Let `other` deliver what `one` has not delivered."""
+        """Move the undelivered events of `one` to `other`."""
         logger.warning("destination failed, its events go to the others: sink=%s destination=%d events=%d reason=%s",
                        self._where, one.number + 1, one.sink.waiting_events(), error)  # fmt: skip
         one.away_ms, one.problem = now_ms + AGAIN_MS, error
         try:
             made = self._made(one.context)
-        except ConfigError as wrong:  # it keeps what it has until a sink can be made in its place
+        except ConfigError as wrong:  # it keeps its events until a new sink can be created
             one.problem = wrong.message
             return
         former, one.sink = one.sink, made
@@ -231,7 +230,7 @@ class RoundRobinSink:
         former.close(other.sink)
 
     def _present(self) -> list[_Destination]:
-        """Return the destinations that take turns now: all when each of them fails."""
+        """Return the destinations in use: all of them if every one fails."""
         return [one for one in self._destinations if one.away_ms is None] or self._destinations
 
     def _sinks(self) -> list[EventSink]:
@@ -245,14 +244,14 @@ class RoundRobinSink:
 
 
 def threaded_in(sink: EventSink | None) -> list[ThreadedSink]:
-    """Return the sinks with threads of their own of which `sink` consists."""
+    """Return the threaded sinks of which `sink` consists."""
     if isinstance(sink, RoundRobinSink):
         return sink.threaded()
     return [sink] if isinstance(sink, ThreadedSink) else []
 
 
 def _written_in_all(before: Mapping[str, int], sinks: Iterable[EventSink]) -> dict[str, int]:
-    """Return how many messages there are in each topic, those of `before` and those of the sinks."""
+    """Return the number of messages written to each topic, by the sinks and in `before`."""
     counts = dict(before)
     for sink in sinks:
         for one in sink.written if isinstance(sink, TopicMetrics) else ():
@@ -261,7 +260,7 @@ def _written_in_all(before: Mapping[str, int], sinks: Iterable[EventSink]) -> di
 
 
 class _DestinationParts:
-    """The parts of a frame at several destinations: it is delivered when all are, and has lost what they have lost."""
+    """The parts of a frame at several destinations, which is delivered when all parts are."""
 
     def __init__(self, receipt: DeliveryReceipt, count: int) -> None:
         self._receipt = receipt
@@ -294,6 +293,6 @@ class _DestinationParts:
 
 
 def _turns(rows: int, first: int, count: int) -> list[Rows]:
-    """Return by destination the rows that it gets when the first row is event number `first`."""
+    """Return the rows of each destination if the first row is event number `first`."""
     numbers = np.arange(rows, dtype=np.int64)
     return [numbers[(numbers + first) % count == index] for index in range(count)]

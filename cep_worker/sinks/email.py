@@ -1,4 +1,4 @@
-"""Sink `email`: a mail for each event, given to a mail server."""
+"""Sink `email`: sends a mail for each event."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 LONGEST_SUBJECT = 500
-"""Characters; longer ones are cut."""
+"""The maximum characters of a subject; longer ones are cut."""
 LONGEST_ADDRESSES = 10_000
 """Characters of `to`, `cc` or `bcc`; an event that makes more is dropped, as reading them takes too long."""
 _NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _SEVEN_BIT = default.clone(cte_type="7bit")
-"""Not every server takes other bytes than those of ASCII (8BITMIME)."""
+"""Mails are ASCII only, since not every server supports 8BITMIME."""
 _ID_DOMAIN = "cep-on-spark"
 _READY = 220
-"""What a mail server says first when it takes mails."""
+"""The reply of a mail server that accepts connections."""
 _PASSING = range(400, 500)
-"""What a mail server says when it may take the mail later."""
+"""The reply of a mail server that may accept the mail later."""
 
 _Answers = dict[str, tuple[int, bytes]]
-"""What a server says about recipients for whom it has not taken a mail."""
+"""The replies of a server for recipients that it did not accept."""
 
 
 def _address_text(kind: str, value: Any) -> str:
@@ -64,7 +64,7 @@ def _address_text(kind: str, value: Any) -> str:
 
 
 class _MailTemplates:
-    """Makes a mail of an event."""
+    """Builds the mail of an event."""
 
     def __init__(self, options: EmailOptions, context: SinkContext) -> None:
         self._options = options
@@ -80,10 +80,10 @@ class _MailTemplates:
         }  # fmt: skip
 
     def letter(self, row: Row, body: str, identity: str) -> EmailMessage:
-        """Return the mail; one with the same `identity` is the same.
+        """Return the mail. Mails with the same `identity` are identical.
 
         Raises:
-            WriteError: the event makes none.
+            WriteError: the event does not make a valid mail.
         """
         letter = EmailMessage(_SEVEN_BIT)
         letter["From"] = self._options.address
@@ -91,7 +91,7 @@ class _MailTemplates:
         try:
             for header, template in self._heads.items():
                 text = _NOT_TEXT.sub(" ", template.fill(row).decode()).strip()
-                text = text.replace("=?", "= ?")  # begins an encoded word, which the library decodes, line ends and all
+                text = text.replace("=?", "= ?")  # the library would decode an encoded word
                 if header != "Subject" and len(text) > LONGEST_ADDRESSES:
                     raise WriteError(f"{header.casefold()}: more than {LONGEST_ADDRESSES} characters of addresses")
                 if text:
@@ -110,7 +110,7 @@ class _MailTemplates:
 
 
 def _message_id(letter: EmailMessage, body: str, identity: str) -> str:
-    """One of its own; of an event with an `identity` always the same, and another for each sink that it goes to."""
+    """Return a unique Message-ID; for an event with an `identity` always the same for a sink."""
     if not identity:
         return make_msgid(domain=_ID_DOMAIN)
     parts = (identity, body, *(str(letter[one] or "") for one in ("From", "To", "Cc", "Bcc", "Subject")))
@@ -118,13 +118,13 @@ def _message_id(letter: EmailMessage, body: str, identity: str) -> str:
 
 
 def _recipients(letter: EmailMessage) -> list[str]:
-    """Return the addresses of all, each once."""
+    """Return all addresses, each once."""
     heads = [str(letter[one]) for one in ("To", "Cc", "Bcc") if letter[one]]
     return list(dict.fromkeys(address for _, address in getaddresses(heads)))
 
 
 class _SmtpConnection(smtplib.SMTP):
-    """A connection on which the server may answer so much at once and take so long to say it."""
+    """A connection that limits the size and the time of the server's replies."""
 
     _bounds: BoundedSocket | None = None
 
@@ -142,7 +142,7 @@ class _SmtpTlsConnection(_SmtpConnection, smtplib.SMTP_SSL):
 
 
 class _MailServer:
-    """A mail server, and the connection to it, which is kept while mails go."""
+    """A mail server, with a connection that is kept while mails are sent."""
 
     def __init__(self, options: EmailOptions, password: str, guard: Guard | None) -> None:
         self._guard = guard
@@ -161,7 +161,7 @@ class _MailServer:
             self._link = self._connected()
         try:
             return self._link.send_message(letter, to_addrs=recipients)
-        except smtplib.SMTPRecipientsRefused as error:  # no recipient: after 421 the others have not been tried
+        except smtplib.SMTPRecipientsRefused as error:  # no single recipient: after 421 the others have not been tried
             unasked = list(error.recipients.values())[-1]
             return {**dict.fromkeys(recipients, unasked), **error.recipients}
         except smtplib.SMTPNotSupportedError as error:
@@ -205,7 +205,7 @@ class _MailServer:
             raise smtplib.SMTPConnectError(code, said)
 
     def _address(self) -> str:
-        """Return where to connect to: the address that the host's name has now.
+        """Return the address that the host's name resolves to now.
 
         Raises OSError.
         """
@@ -245,7 +245,7 @@ class _EmailWriter:
         self._retries = retry_policy(options.on_error, options.retry_count)
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        """One mail after the other; those that cannot be sent do not keep the others."""
+        """Send one mail after the other; failed ones do not block the others."""
         unwanted: list[FailedBatch] = []
         for number, (row, body) in enumerate(zip(event_rows(batch), self._mapper.events(batch), strict=True)):
             identity = "" if frame is None else idempotency_key(frame, number)
@@ -259,7 +259,7 @@ class _EmailWriter:
                     unwanted.append(FailedBatch(batch.slice(number + 1), "the sink ended before delivery"))
                 break
         if not stopping.is_set():
-            self._server.hang_up()  # the next event may be far away, and servers close idle connections
+            self._server.hang_up()  # the next event may be much later, and servers close idle connections
         if unwanted:
             raise WriteError(unwanted[-1].reason, unwanted)
 
@@ -301,7 +301,7 @@ class _EmailWriter:
             paced_logger.over(host, "mail is accepted again: host=%s", host)
 
     def _try(self, letter: EmailMessage, recipients: list[str]) -> tuple[_Answers, str]:
-        """Return what the server says about those for whom it has not taken the mail, or why it has not been asked."""
+        """Return the server's replies for recipients that it did not accept."""
         where = f"{self._options.host}:{self._options.port}"
         try:
             return self._server.send(letter, recipients), ""

@@ -20,17 +20,17 @@ from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import Options, read_options
 
 ERROR_COLUMN = "_error"
-"""What a fault stream has besides the attributes of its stream: an object with `query` and `message`."""
+"""The additional attribute of a fault stream: an object with `query` and `message`."""
 
 
 class FailedEventSinkOptions(Options, frozen=True):
-    """`stream` is the one in which the events failed."""
+    """The options of the sink: `stream` is the one in which the events failed."""
 
     stream: str
 
 
 class _FailedEventWriter:
-    """What there is no room for is dropped."""
+    """Stores failed events; those that do not fit are dropped."""
 
     def __init__(self, store: FailedEventStore, origin: FailureOrigin) -> None:
         self.problem = ""

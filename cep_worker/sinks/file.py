@@ -1,4 +1,4 @@
-"""Sink `file`: events appended to a file, one to a line."""
+"""Sink `file`: appends events to a file, one per line."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ paced_logger = PacedLog(logger)
 
 RETRIES = RetryPolicy((1.0,))
 MOST_OPEN = 64
-"""How many files may be open, besides those of uncommitted groups."""
+"""The maximum number of open files, in addition to those of uncommitted groups."""
 
 T = TypeVar("T")
 
 
 class _FileWriter:
-    """Appends; a full disk is waited for, so that the plan stops rather than loses events."""
+    """Appends to a file. It retries while the disk is full, so that the plan stops instead of losing events."""
 
     def __init__(self, path: Path, mapper: SinkMapper) -> None:
         self.problem = ""
@@ -92,7 +92,7 @@ class _FileWriter:
             text = rest[self._try(lambda rest=rest: write(rest), stopping) :]  # type: ignore[misc]
 
     def _try(self, call: Callable[[], T], stopping: threading.Event) -> T:
-        """Return what `call` gives, once it succeeds."""
+        """Retry `call` until it succeeds, and return its result."""
 
         def attempt() -> T:
             try:
@@ -113,7 +113,7 @@ class _FileWriter:
 class _FilesWriter:
     """Writes each event to the file that its values name.
 
-    The files that are not in use are closed when there are many.
+    Unused files are closed when there are many.
     """
 
     def __init__(self, template: Template, mapper: SinkMapper, on_error: str, guard: Guard | None) -> None:
@@ -123,7 +123,7 @@ class _FilesWriter:
         self._waits = on_error == "WAIT"
         self._writers: dict[str, _FileWriter] = {}
         self._touched: dict[str, dict[str, None]] = {}
-        """By log, the files of the group that was begun and not committed."""
+        """The files of the uncommitted group of each log."""
         self._problem = ""
         self._done = 0
 
@@ -163,12 +163,12 @@ class _FilesWriter:
         """Return the writer for the file at `uri`.
 
         Raises:
-            WriteError: there can be none.
+            WriteError: the file may not be written.
         """
         if (found := self._writers.pop(uri, None)) is None:
             self._close_idle()
             found = self._opened(uri, stopping)
-        self._writers[uri] = found  # the last one is the one that was used last
+        self._writers[uri] = found  # keep the dictionary in order of use
         return found
 
     def _opened(self, uri: str, stopping: threading.Event) -> _FileWriter:
@@ -202,13 +202,13 @@ class _FilesWriter:
 
 
 def _in_path(kind: str, value: Any) -> str:
-    """Return a value as a part of a path: none leads into another folder."""
+    """Escape a value for use in a path, so that it cannot lead into another folder."""
     text = value_text(kind, value).replace("/", "_").replace("\0", "_")
     return "_" * len(text) if text in (".", "..") else text
 
 
 def open_for_append(path: Path) -> BinaryIO:
-    """`path`, made when missing, at the start of a line: half a line left by a crash is ended."""
+    """Open `path`, which is created if missing, and end an incomplete line that a crash left."""
     file = path.open("ab+", buffering=0)
     size = file.seek(0, 2)
     if size:

@@ -1,12 +1,13 @@
-"""Groups of results in a file, each whole and once.
+"""Atomic appends of groups of results to a file, each exactly once.
 
-    write    frames go to a file without a name: one for each log, whose groups may come at the same time
-    commit   1  the group's frames are <file>.pending, which gets to the disk
+    write    frames go to an unnamed file, one for each log, since groups of several logs may be open
+    commit   1  the group's frames become <file>.pending, which is synced
              2  <file>.commits says: this group is there, and is in <file>.pending for <file> from its length on
              3  <file>.pending is appended to <file>
              4  <file>.commits says: this group is there
 
-What stops between 2 and 4 is done from 3 on when the file is opened again; what stops before 2 did not happen.
+A commit that was interrupted between 2 and 4 is continued at 3 when the file is opened again; one that was interrupted
+before 2 did not happen.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from cep_worker.outflows.consumers import FrameId, GroupId
 logger = logging.getLogger(__name__)
 
 MOST_LOGS = 1_000
-"""Of so many logs (one for each publisher instance and epoch) the newest group is remembered."""
+"""The number of logs (one for each publisher instance and epoch) whose newest group is stored."""
 
 COPIED_BYTES = 1_048_576
 
@@ -37,7 +38,7 @@ Checkpoint = tuple[int, int, int]
 
 
 class PendingGroup(msgspec.Struct, frozen=True):
-    """The `size` bytes of the pending file belong behind the first `length` of the file."""
+    """A pending file of `size` bytes, to be appended after the first `length` bytes of the file."""
 
     length: int
     size: int
@@ -60,9 +61,9 @@ class _BegunGroup:
 
 
 class FileGroups:
-    """Brings groups into the file at `path`.
+    """Appends groups to the file at `path`.
 
-    Belongs to one thread, and is the only one for its file while it is open. After an OSError the call may be repeated.
+    Belongs to one thread and locks the file. After an OSError the call may be repeated.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,7 +74,7 @@ class FileGroups:
         """
         self._path = path
         self.missing_bytes = 0
-        """So much of what was committed is not in the file any more: somebody cut or replaced it."""
+        """Committed bytes that are missing from the file because it was truncated or replaced."""
         self._commits_path = path.with_name(f"{path.name}.commits")
         self._staging: BinaryIO = path.with_name(f"{path.name}.pending").open("ab+", buffering=0)
         try:
@@ -85,7 +86,7 @@ class FileGroups:
             self._staging.close()
             raise
         self._begun: dict[str, _BegunGroup] = {}
-        """The group of each log that was begun and not committed."""
+        """The uncommitted group of each log."""
 
     def has(self, group: GroupId) -> bool:
         """Return whether the file holds the group already."""
@@ -93,9 +94,9 @@ class FileGroups:
         return newest is not None and newest >= _checkpoint(group)
 
     def begin(self, frame: FrameId) -> None:
-        """Begin to write `frame`, behind the former frames of its group.
+        """Begin to write `frame` after the earlier frames of its group.
 
-        A group that comes again starts over, and an uncommitted group of the same log is forgotten.
+        A repeated group starts over, and an uncommitted group of the same log is discarded.
         """
         begun = self._begun.get(frame.group.log)
         if begun is None or not frame.follows(begun.frame):
@@ -105,11 +106,11 @@ class FileGroups:
         begun.frame = frame
 
     def write(self, log: str, text: memoryview) -> int:
-        """How many bytes of `text` belong to the frame of `log` that was begun, the others must be written again."""
+        """Write `text` to the current frame of `log`. Return how many bytes were written; write the others again."""
         return self._begun[log].file.write(text)
 
     def commit(self, group: GroupId) -> None:
-        """Move the group into the file; do nothing if the file has it already."""
+        """Append the group to the file, unless the file contains it already."""
         self._redo()
         if not self.has(group):
             size = self._stage(group)
@@ -124,13 +125,13 @@ class FileGroups:
         self._forget(group.log)
 
     def close(self) -> None:
-        """Close the files and forget what was not committed."""
+        """Close the files and discard uncommitted groups."""
         for log in list(self._begun):
             self._forget(log)
         self._staging.close()
 
     def _stage(self, group: GroupId) -> int:
-        """Return the pending file holds the group's frames and nothing else; gives their size."""
+        """Write exactly the group's frames to the pending file, and return their size."""
         self._staging.truncate(0)
         begun = self._begun.get(group.log)
         if begun is None or begun.frame.group != group:
@@ -148,7 +149,7 @@ class FileGroups:
             begun.file.close()
 
     def _redo(self) -> None:
-        """Write a committed group that may not be in the file yet."""
+        """Append a committed group that may not be in the file yet."""
         pending = self._commits.pending
         if pending is None:
             return
@@ -164,9 +165,9 @@ class FileGroups:
         self._note(CommittedGroups(self._commits.newest, None, length))
 
     def _note_missing(self) -> None:
-        """Count what the file lacks of what was committed, once.
+        """Count committed bytes that are missing from the file, once.
 
-        Later groups are appended to what there is.
+        Later groups are appended to the present contents.
         """
         size = self._path.stat().st_size if self._path.exists() else 0
         pending = self._commits.pending
@@ -182,7 +183,7 @@ class FileGroups:
                      "file=%s bytes=%d", self._path, missing)  # fmt: skip
 
     def _end_line(self) -> int:
-        """End a line that was cut off; gives the file's length."""
+        """End an incomplete line, and return the file's length."""
         with self._path.open("ab+") as file:
             size = file.seek(0, os.SEEK_END)
             if size:

@@ -1,4 +1,4 @@
-"""Sink `http`: events sent to a web hook."""
+"""Sink `http`: sends events to a webhook."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ paced_logger = PacedLog(logger)
 
 UNAUTHORISED = 401
 WORTH_ANOTHER_TRY = frozenset({408, 425, 429, *range(500, 600)})
-"""Answers that may be other ones next time; any other one but 2xx means that these events are not wanted."""
+"""Status codes after which a request is retried. Any other code but 2xx means that the events are rejected."""
 
 _NOT_HEADER = re.compile(r"[\x00-\x1f\x7f]+")
 _SAFE_IN_URL = "/:@,;~-._"
@@ -56,7 +56,7 @@ class _HttpTarget:
     headers: tuple[tuple[str, str], ...]
 
     def shown(self) -> str:
-        """Return the address without secrets, which web hooks have in their paths."""
+        """Return the URL without its path, which contains the secrets of many webhooks."""
         return shown_url(self.url)
 
 
@@ -179,7 +179,7 @@ class _HttpWriter:
                 status = self._status(target, payload, headers)
         except TokenError as error:
             raise RetryableError(f"no token: {error}") from error
-        except ReachError as error:  # what the host's name means now; it may mean something else next time
+        except ReachError as error:  # the host's name may resolve to an allowed address next time
             raise RetryableError(error.message) from error
         except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError) as error:
             raise WriteError(f"the event is not a valid request: {error}") from error
@@ -204,12 +204,12 @@ class _HttpWriter:
 
 
 def _in_url(kind: str, value: Any) -> str:
-    """Return a value as a part of an address: none makes parts of its own."""
+    """Quote a value for use in a URL."""
     return quote(value_text(kind, value), safe=_SAFE_IN_URL)
 
 
 def _in_header(kind: str, value: Any) -> str:
-    """Return a value in a header: none makes headers of its own."""
+    """Escape a value for use in a header."""
     return _NOT_HEADER.sub(" ", value_text(kind, value)).strip()
 
 
@@ -223,7 +223,7 @@ def http_sink(context: SinkContext) -> EventSink:
 
 
 def idempotency_key(frame: FrameId, first_row: int) -> str:
-    """Return what a request is known by: the same for the same events, however often they are sent."""
+    """Return the idempotency key of a request, which is the same whenever the same events are sent."""
     group = frame.group
     names = "/".join(quote(name, safe="") for name in (str(group.key.tenant), group.key.identity, group.publisher))
     return f"{names}/{group.epoch}.{group.attempt}/{group.checkpoint}/{frame.number}.{frame.row(first_row)}"

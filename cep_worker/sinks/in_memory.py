@@ -1,4 +1,4 @@
-"""Sink `inMemory`: events go to the sources `inMemory` of the same topic, of any plan of the tenant."""
+"""Sink `inMemory`: publishes events to `inMemory` sources with the same topic, in any plan of the tenant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class InMemorySink:
-    """A publisher of a topic, or, with a `template` for the topic, of each that has subscribers."""
+    """A publisher to a topic, or to several topics if the topic is a `template`."""
 
     passes_on = False
 

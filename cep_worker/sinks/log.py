@@ -1,4 +1,4 @@
-"""Sink `log`: events as lines of the worker's log."""
+"""Sink `log`: writes events to the worker's log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _LogWriter:
         self._prefix = one_line(prefix)
         self._mapper = mapper
         self._header = mapper.header
-        """What is still to be logged before the first event."""
+        """A line to be logged before the first event."""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         if self._level is None:

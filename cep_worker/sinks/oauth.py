@@ -1,4 +1,4 @@
-"""OAuth 2 tokens for requests: got from a server of tokens, kept while they are good, and got again."""
+"""OAuth 2 access tokens for requests: fetched from an authorisation server, cached, and renewed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cep_common.web.client import AnswerError, WebClient
 from query_plan.connectors.sinks import HttpSinkOptions
 
 EARLY_S = 10.0
-"""So long before its end a token is got again."""
+"""How long before its expiry a token is renewed."""
 LONGEST_S = 10.0**9
-"""A longer life of a token is one without end."""
+"""A token with a longer lifetime counts as one that never expires."""
 REFUSALS = (400, 401, 403)
-"""With these a server of tokens says that it does not know what it is shown."""
+"""Status codes with which an authorisation server rejects the credentials."""
 
 
 class TokenError(Exception):
@@ -27,8 +27,7 @@ class TokenError(Exception):
 class OAuthTokens:
     """The tokens of one sink.
 
-    A refresh token goes before a user's password, and that before the key alone; what a server refuses is not tried
-    before the next token is needed.
+    A refresh token is tried before a user's password, and that before the client's credentials alone.
     """
 
     def __init__(self, options: HttpSinkOptions, client: WebClient) -> None:
@@ -39,7 +38,7 @@ class OAuthTokens:
         self._ends_s = 0.0
 
     def header(self) -> dict[str, str]:
-        """Return what a request shows.
+        """Return the Authorization header of a request.
 
         Raises TokenError.
         """
@@ -81,7 +80,7 @@ class OAuthTokens:
             yield {"grant_type": "client_credentials", **scope}
 
     def _ask(self, grant: dict[str, str]) -> dict[str, Any] | None:
-        """Return what the server of tokens answers; None when it refuses.
+        """Return the authorisation server's response; None if it rejects the credentials.
 
         Raises TokenError.
         """
@@ -106,7 +105,7 @@ class OAuthTokens:
 
 
 def _seconds(lasts: Any) -> float:
-    """Return how long a token is good for, as its server says; without end where it does not."""
+    """Return a token's lifetime according to its server; infinite if the server does not say."""
     if isinstance(lasts, int | float) and 0 <= lasts <= LONGEST_S:
         return float(lasts)
     return float("inf")

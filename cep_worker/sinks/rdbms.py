@@ -1,4 +1,4 @@
-"""Sink `rdbms`: events as rows of a database's table."""
+"""Sink `rdbms`: inserts events into a table of a database."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REFUSED = "refused by the database"
 class _RejectedRows:
     """Rows that the database rejected: `rows` from `first` of batch `number`, for one `reason`.
 
-    The events themselves stay in the file of their group.
+    The events stay in the file of their group.
     """
 
     number: int
@@ -54,9 +54,9 @@ class _RejectedRows:
 
 
 class _RdbmsWriter:
-    """Inserts.
+    """Inserts events.
 
-    What the database cannot take now is retried without limit, what it refuses is dropped.
+    Temporary failures of the database are retried without limit, rejected events are dropped.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class _RdbmsWriter:
         self._engine.dispose()
 
     def _stage(self, batch: pa.RecordBatch, frame: FrameId, stopping: threading.Event) -> None:
-        """Write the frame to a temporary file, so that the transaction of its group is short and can be repeated."""
+        """Write the frame to a temporary file, so that the transaction of its group is short and repeatable."""
 
         def attempt() -> None:
             try:
@@ -109,12 +109,12 @@ class _RdbmsWriter:
             paced_logger.problem("group", "group waits: table=%s reason=%s", self._table.name, problem)
 
     def _failed(self, group: GroupId, reason: str) -> Iterator[FailedBatch]:
-        """Return all events of the group, read from where they wait."""
+        """Return all events of the group, read from its temporary file."""
         for _, batch in self._staged.batches(group):
             yield FailedBatch(batch, reason)
 
     def _refused(self, group: GroupId, refused: list[_RejectedRows]) -> Iterator[FailedBatch]:
-        """Yield these events of the group from its temporary file, then delete that."""
+        """Yield these events of the group from its temporary file, then delete the file."""
         try:
             yield from _events((batch for _, batch in self._staged.batches(group)), refused)
         finally:
@@ -142,7 +142,7 @@ class _RdbmsWriter:
         return refused
 
     def _insert_each(self, connection: Connection, number: int, rows: list[dict[str, Any]]) -> list[_RejectedRows]:
-        """One after the other; gives those of the batch of that `number` that are refused."""
+        """Insert one event after the other, and return the rejected rows of batch `number`."""
         refused: list[_RejectedRows] = []
         for place, row in enumerate(rows):
             reason = self._insert_one(connection, row)
@@ -154,7 +154,7 @@ class _RdbmsWriter:
         return refused
 
     def _insert_one(self, connection: Connection, row: dict[str, Any]) -> str:
-        """Why the event is refused, or nothing."""
+        """Insert an event, and return why it is rejected (empty: it is not)."""
         try:
             with connection.begin_nested():
                 connection.execute(self._table.insert(), [row])
@@ -174,10 +174,10 @@ class _RdbmsWriter:
         return rows
 
     def _try(self, call: Callable[[Connection], T], stopping: threading.Event) -> T:
-        """Return what `call` gives in a transaction, once that succeeds.
+        """Retry `call` in a transaction until it succeeds, and return its result.
 
         Raises:
-            WriteError: it cannot.
+            WriteError: it cannot succeed, or the sink ends.
         """
 
         def attempt() -> T:
@@ -200,7 +200,7 @@ class _RdbmsWriter:
             paced_logger.over(self._table.name, "database answers again: table=%s", self._table.name)
 
     def _make_tables(self) -> None:
-        """Tables that are missing are made: that of the events if it may be."""
+        """Create missing tables, that of the events only if this is permitted."""
         if self._staged:
             COMMITS.create(self._engine, checkfirst=True)
         if self._options.create == "true":
@@ -231,7 +231,7 @@ def rdbms_sink(context: SinkContext) -> EventSink:
 
 
 def _events(batches: Iterable[pa.RecordBatch], refused: list[_RejectedRows]) -> Iterator[FailedBatch]:
-    """Return the events that were refused of `batches`, in order."""
+    """Yield the rejected events of `batches` in order."""
     left = iter(refused)
     one = next(left, None)
     for number, batch in enumerate(batches):

@@ -1,4 +1,4 @@
-"""The tables that `rdbms` sinks write: that of the events, and the one that says which groups of results are there."""
+"""The tables that `rdbms` sinks write: the events, and the committed groups of results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMITS = Table(
     Column("attempt", BigInteger, nullable=False),
     Column("checkpoint", BigInteger, nullable=False),
 )
-"""For each table and sink (`stream`: see `origin_of`) the newest group of each log; groups of a log come in order."""
+"""The newest committed group of each log, by table and sink (`stream`: see `origin_of`)."""
 
 
 def event_table(name: str, attributes: tuple[tuple[str, str], ...], timestamp_column: str) -> Table:
@@ -40,9 +40,9 @@ def event_table(name: str, attributes: tuple[tuple[str, str], ...], timestamp_co
 
 
 def origin_of(stream: str, label: str) -> str:
-    """Return what the table of commits has as the stream of a sink: with its label, unless it is the stream's first.
+    """Return the value of `stream` for a sink in the table of commits: with its label unless it is the stream's first.
 
-    Several sinks of a stream may write the same table, each of them the same groups.
+    Several sinks of a stream may write the same groups to the same table.
     """
     if label == _FIRST_LABEL:
         return stream
@@ -51,7 +51,7 @@ def origin_of(stream: str, label: str) -> str:
 
 
 def was_committed(connection: Connection, target: str, origin: str, group: GroupId) -> bool:
-    """Return whether the group is in the table already."""
+    """Return whether the group was committed before."""
     commits = COMMITS.c
     newest = connection.execute(
         sqlalchemy.select(commits.epoch, commits.attempt, commits.checkpoint).where(*_row(target, origin, group))
@@ -60,7 +60,7 @@ def was_committed(connection: Connection, target: str, origin: str, group: Group
 
 
 def note_commit(connection: Connection, target: str, origin: str, group: GroupId) -> None:
-    """Note in the connection's transaction that the group is in the table."""
+    """Record the group as committed, in the connection's transaction."""
     values = {
         "publisher": group.publisher,
         "epoch": group.epoch,

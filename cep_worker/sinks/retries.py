@@ -1,4 +1,4 @@
-"""Retries of a sink: one loop for all sinks that try again until their events are delivered."""
+"""Retries of sinks, with one loop for all sinks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cep_worker.sinks.threaded import WriteError
 T = TypeVar("T")
 
 WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""The waits between tries; the last one repeats."""
+"""The delays between retries in seconds; the last one repeats."""
 
 
 class RetryableError(CepError):

@@ -1,7 +1,7 @@
-"""Groups of results that wait for their commit in temporary files.
+"""Groups of results in temporary files until their commit.
 
-A sink that delivers a group in one transaction keeps its frames here until then: the transaction is short, and can be
-tried again from its beginning.
+A sink that delivers a group in one transaction keeps its frames here until then, so that the transaction is short and
+can be repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Staged:
 
 
 class StagedGroups:
-    """The frames of groups that are not committed, by log: groups of several logs may come at the same time."""
+    """The frames of uncommitted groups, by log, since groups of several logs may be open."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -35,7 +35,7 @@ class StagedGroups:
         return bool(self._staged)
 
     def put(self, batch: pa.RecordBatch, frame: FrameId) -> None:
-        """Add a frame to its group. A group that comes again, or another one of the log, replaces what is there.
+        """Add a frame to its group. A repeated group, or another one of the log, replaces the present one.
 
         Raises:
             OSError: if the frame cannot be written. The call may be repeated.
@@ -54,7 +54,7 @@ class StagedGroups:
         staged.frames.append((frame, start, length))
 
     def batches(self, group: GroupId) -> Iterator[tuple[FrameId, pa.RecordBatch]]:
-        """Return the frames of a group as they were put; none for a group that is not here."""
+        """Return the frames of a group in order; none for an unknown group."""
         staged = self._staged.get(group.log)
         if staged is None or not staged.frames or staged.frames[-1][0].group != group:
             return
@@ -63,7 +63,7 @@ class StagedGroups:
             yield frame, pa.ipc.read_record_batch(pa.py_buffer(staged.file.read(length)), self._schema)
 
     def forget(self, log: str) -> None:
-        """Drop what waits of the log."""
+        """Drop the group of the log."""
         staged = self._staged.pop(log, None)
         if staged is not None:
             staged.file.close()

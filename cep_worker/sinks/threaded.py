@@ -1,4 +1,4 @@
-"""A sink whose writes may block: its own thread writes, behind a bounded queue."""
+"""A sink whose writes may block, which a separate thread performs, with a bounded queue."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from topology.events.frames import concatenate
 logger = logging.getLogger(__name__)
 
 BLOCKED_MS = 10_000
-"""How long a sink with events may deliver none of them before it is reported as blocked."""
+"""How long a sink may deliver none of its events until it is reported as blocked."""
 FAILED_MS = 60_000
 """How long dropped or stored events are reported as the current error."""
 KEPT_AT_ONCE = 10_000
-"""About how many events are stored at once."""
+"""The approximate number of events that are stored at once."""
 
 
 class WriteError(CepError):
-    """A write that failed and is not retried, for all of its events or only for those in `failed`.
+    """A write failed and is not retried, for all of its events or only for those in `failed`.
 
     `failed` may be an iterator that can be read only once. If it is empty, every event was written, and the message
     reports another problem to show.
@@ -49,13 +49,13 @@ class SinkWriter(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why it is retrying now; empty if it is not. Read from other threads."""
+        """Return why it is retrying now; empty if it is not. Read from other threads."""
 
     @property
     def steps(self) -> int:
-        """A number that rises with each completed part of a batch. Read from other threads.
+        """Return a number that increases with each completed part of a batch. Read from other threads.
 
-        By it the sink detects a writer that is blocked.
+        The sink uses it to detect a blocked writer.
         """
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
@@ -65,8 +65,8 @@ class SinkWriter(Protocol):
 
         Args:
             batch: The events, with `_timestamp` (int64 ms).
-            frame: The batch's place in a group; None for a batch outside groups. A frame that does not follow the one
-                before begins its group again: what was prepared of the group is to be dropped.
+            frame: The batch's place in a group; None for a batch outside groups. A frame that does not follow the
+                previous one restarts its group: drop what was prepared of it.
             stopping: Set when the sink is closed; return soon then.
 
         Raises:
@@ -74,7 +74,7 @@ class SinkWriter(Protocol):
         """
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Deliver the group as its frames were written since it last began; do nothing if it was delivered before.
+        """Deliver the frames of the group that were written since it last began, unless it was delivered before.
 
         Frames of groups of other logs may come in between.
 
@@ -87,13 +87,13 @@ class SinkWriter(Protocol):
         """
 
     def close(self) -> None:
-        """Release all resources; frames without their commit are forgotten."""
+        """Release all resources; uncommitted frames are discarded."""
 
 
 class DeliveryAttempt(Protocol):
     """Receives the outcome of a replay.
 
-    Called on the sink's thread, where the first may be left out.
+    Called on the sink's thread. `failed` is only called if events failed.
     """
 
     def failed(self, failed: Iterable[FailedBatch]) -> None:
@@ -105,7 +105,7 @@ class DeliveryAttempt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _QueuedWork:
-    """A batch, alone, as a frame of a group or for another `attempt`, or the commit of a group."""
+    """A batch (on its own, as a frame of a group, or for the replay `attempt`), or the commit of a group."""
 
     rows: int
     receipt: DeliveryReceipt
@@ -114,11 +114,11 @@ class _QueuedWork:
     group: GroupId | None = None
     attempt: DeliveryAttempt | None = None
     works: int = 1
-    """How many were put together for this one."""
+    """The number of batches that were joined to this one."""
 
     @property
     def alone(self) -> bool:
-        """Return whether it is a batch outside groups, which may go together with its neighbours."""
+        """Return whether it is a batch outside groups, which may be joined with others."""
         return self.batch is not None and self.frame is None and self.attempt is None
 
 
@@ -135,8 +135,8 @@ class ThreadedSink:
             writer: Delivers the batches; the sink owns and closes it.
             on_error: With STORE or STREAM, events that cannot be delivered are kept as failed events as far as there is
                 room; else they are logged and dropped.
-            gather_rows: Batches outside groups that wait are written together, up to so many rows: for a writer to
-                which each write costs a round trip.
+            gather_rows: The number of rows up to which waiting batches outside groups are written together, for writers
+                whose writes cost a round trip each.
         """
         self._name = context.where()
         self._writer = writer
@@ -148,7 +148,7 @@ class ThreadedSink:
         self._queue: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
         self._gather_rows = gather_rows
         self._ahead: _QueuedWork | None = None
-        """Taken from the queue, and not to be put together with what came before."""
+        """Work that was taken from the queue and cannot be joined with the previous work."""
         self._lock = threading.Lock()
         self._rows = 0
         self._unsettled = 0
@@ -158,17 +158,17 @@ class ThreadedSink:
         self._left: int | None = None
         """Undelivered events when the worker ends, which leaves them to the next process; None: it does not end."""
         self._group_rows: dict[str, tuple[FrameId, int]] = {}
-        """By log, of the group that was begun and not committed: its last frame, and the rows that were written."""
+        """By log, the last frame of the uncommitted group, and its number of written rows."""
         self._error = ""
         self._stored_events = 0
         self._lost = 0
-        """Events of the work at hand that were dropped or kept in the failed-event store."""
+        """Events of the current work that were dropped or stored as failed."""
         self.dropped_events = 0
         self.delivered_events = 0
         self._works = 0
         self._moved = (-1, -1)
         self._moved_ms = 0
-        """How much was done when it was looked last, and when that was first seen."""
+        """The progress at the last check, and when it was first seen."""
         self._failures = self._seen_failures = 0
         self._failed_ms = 0
         self._blocked = False
@@ -195,7 +195,7 @@ class ThreadedSink:
         self._put(_QueuedWork(0, receipt, group=group))
 
     def replay(self, batch: pa.RecordBatch, attempt: DeliveryAttempt) -> None:
-        """`batch`, which failed before, is tried once more."""
+        """Retry `batch`, which failed before, once."""
         self._put(_QueuedWork(batch.num_rows, DeliveryReceipt(1, _ignore), batch, attempt=attempt))
 
     def keep_as(self, origin: FailureOrigin) -> None:
@@ -265,7 +265,7 @@ class ThreadedSink:
                         self._origin.key.topology(), self._name, self._left)  # fmt: skip
 
     def _next(self) -> _QueuedWork | None:
-        """Return what to write next, None when the sink ends. Batches that wait become one as far as they may."""
+        """Return the next work, in which waiting batches are joined if possible; None when the sink ends."""
         first, self._ahead = self._ahead or self._queue.get(), None
         if first is None or not first.alone:
             return first
@@ -298,7 +298,7 @@ class ThreadedSink:
             self._room()
 
     def _give_up(self, work: _QueuedWork) -> None:
-        """On the sink's thread, or, of what comes after its end, on the reactor's: better it waits than events go."""
+        """Give up `work`. Called on the sink's thread, or on the data thread for work after the sink's end."""
         if self._passes_on(work):
             self._leave(work)
             if self._left is None:
@@ -358,7 +358,7 @@ class ThreadedSink:
         return None
 
     def _lose(self, work: _QueuedWork, failed: Iterable[FailedBatch] | None, rows: int, reason: str) -> None:
-        """Keep or drop the events that failed (None: all `rows`)."""
+        """Store or drop failed events (None: all `rows`)."""
         self._failures += 1
         failures = self._stored_events + self.dropped_events
         try:
@@ -386,7 +386,7 @@ class ThreadedSink:
             self._error = self._error or f"{self._name}: {reason}"
 
     def _keep(self, failed: list[FailedBatch], reason: str) -> None:
-        """In the error store if they shall be and there is room, else they are dropped."""
+        """Store events as failed if this is configured and there is room, else drop them."""
         if self._store is None:
             self._drop(sum(one.events.num_rows for one in failed), reason)
             return
@@ -407,7 +407,7 @@ class ThreadedSink:
 
 
 def _in_turns(failed: Iterable[FailedBatch]) -> Iterator[list[FailedBatch]]:
-    """Yield the events in lists that are small enough for memory."""
+    """Yield the events in lists of bounded size."""
     turn: list[FailedBatch] = []
     rows = 0
     for one in failed:
@@ -421,7 +421,7 @@ def _in_turns(failed: Iterable[FailedBatch]) -> Iterator[list[FailedBatch]]:
 
 
 def _together(works: list[_QueuedWork]) -> _QueuedWork:
-    """Return one work for the batches of all, whose receipts are settled with it."""
+    """Return one work with the batches of all, which settles all their receipts."""
 
     def settle() -> None:
         lost = receipt.lost_rows

@@ -1,4 +1,4 @@
-"""Sink `zeromq`: batches sent over a link to a server of links, in Arrow's form."""
+"""Sink `zeromq`: sends Arrow batches over a link."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class ZeromqSink:
-    """Sends batches over one link for ungrouped batches and one for the groups of each log.
+    """Sends batches over one link for those outside groups, and one for the groups of each log.
 
     Positions in the log tell the server which batches it has.
     """
@@ -56,7 +56,7 @@ class ZeromqSink:
 
     @property
     def delivered_events(self) -> int:
-        """Those that the server has taken over."""
+        """Return the number of events that servers have acknowledged."""
         return sum(link.delivered_rows for link in self._links.values())
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
@@ -120,7 +120,7 @@ def _leave_to_next_process(batch: pa.RecordBatch, body: Any, receipt: DeliveryRe
 
 
 def _refuse(guard: Guard | None, endpoint: Endpoint) -> str:
-    """Why the sink may not connect to what `endpoint` means now, or nothing."""
+    """Return why the sink may not connect to the present address of `endpoint`; empty if it may."""
     if guard is None:
         return ""
     try:

@@ -41,44 +41,44 @@ class EventSource(Protocol):
 
     @property
     def error(self) -> str:
-        """The present error for operators, with what to do; empty while all is well."""
+        """Return the present error for operators, with what to do; empty without an error."""
 
     @property
     def partitions(self) -> tuple[PartitionReport, ...]:
-        """Positions in the partitions of topics that it reads; empty for sources without topics."""
+        """Return positions in the partitions of topics that it reads; empty for sources without topics."""
 
     @property
     def dropped_events(self) -> int:
-        """Events that could not be accepted and were given up, since the source started."""
+        """Return the number of events that were dropped since the source started."""
 
     @property
     def delivered_events(self) -> int:
-        """Events accepted since the source started."""
+        """Return the number of events accepted since the source started."""
 
     def retry(self, now_ms: int) -> None:
-        """Offer again what waited for room in the inflows, at monotonic time `now_ms`.
+        """Retry batches that wait for room in the inflows.
 
         Args:
             now_ms: Monotonic time in ms.
         """
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
-        """Follow a change of the deployed plans.
+        """Handle a change of the deployed plans.
 
         Args:
-            declared: The same declaration, tied to the stream as it is now, perhaps for other plans.
+            declared: The same declaration with the present stream, possibly of other plans.
             now_ms: Monotonic time in ms.
         """
 
     def tick(self, now_ms: int) -> None:
-        """Perform due work, such as polling or reconnecting, at monotonic time `now_ms`.
+        """Perform due work, such as polling or reconnecting.
 
         Args:
             now_ms: Monotonic time in ms.
         """
 
     def close(self) -> None:
-        """Stop taking events and release all resources. Events that were submitted remain the worker's."""
+        """Stop accepting events and release all resources. Submitted events stay in the worker."""
 
 
 class UncountedSource:
@@ -91,10 +91,10 @@ class UncountedSource:
 
 @runtime_checkable
 class ReplayableSource(Protocol):
-    """A source that can take again events that it once had to store as failed."""
+    """A source that can replay events that it stored as failed."""
 
     def replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
-        """Take once more what the source gave to the store of failed events.
+        """Replay events that the source stored as failed.
 
         Args:
             batch: The events as the source stored them.
@@ -116,8 +116,8 @@ class SourceContext:
         zmq_context: For sources that open ZeroMQ sockets.
         http_servers: Servers that sources share, by address.
         make_route: Makes a route to the stream's inflows, for sources that work on the data thread.
-        submit: Hands a batch over, from any thread. The future completes when the worker has accepted the batch, or
-            fails with the reason why it has not.
+        submit: Submits a batch, from any thread. The future completes when the worker has accepted the batch, or fails
+            with the reason.
         intake: The queue behind `submit`.
         errors: Store for events that cannot be taken.
         worker: Name of the worker.
@@ -144,11 +144,11 @@ class SourceContext:
     topics: TopicRegistry
     now_ms: Callable[[], int]
     guard: Guard | None = None
-    """What the source may access; None where the operator declares it."""
+    """What the source may access; None for sources that the operator declares."""
     label: str = ""
     """Distinguishes the source from others of its stream."""
     safe_ms: int = 1_000
-    """What was taken is on the disk after so long, whatever becomes of the machine."""
+    """The time after which accepted events are on disk, in ms, even if the machine fails."""
 
     def where(self) -> str:
         """Return the source's name for error messages."""

@@ -1,9 +1,8 @@
 """Source `file`: an event for each line of a file that grows.
 
-file ──► lines ──► mapper ──► the worker's intake ──► accepted ──► position kept
+file ──► lines ──► mapper ──► the worker's intake ──► accepted ──► position saved
 
-The position is kept once the worker can no longer lose the events in front of it: after a crash lines may come twice,
-none is left out.
+The position is saved once the events before it are durable: after a crash lines may be read twice, none is lost.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from query_plan.connectors.sources import FileSourceOptions
 logger = logging.getLogger(__name__)
 
 _MARK = b"\xef\xbb\xbf"
-"""With which some programs begin files in UTF-8."""
+"""The byte order mark, with which some programs begin UTF-8 files."""
 _ROTATION_S = 5.0
-"""So long nothing has come to a file that was renamed when it is left."""
+"""How long nothing may be appended to a renamed file until its successor is read."""
 _ENDING_S = 0.5
-"""So long a source that ends may take for what it reads."""
+"""How long a source that ends may take to finish its current read."""
 _SAFE_S = 5.0
-"""Longer than it takes until what is taken is safe."""
+"""Longer than it takes until accepted events are durable."""
 
 
 class LineEvents:
-    """Events of lines, or of what else `cutter` makes of a file.
+    """Decodes events from lines, or from other pieces that `cutter` makes of a file.
 
-    The first `header` lines hold none. `at_once` says that `reader` takes several lines together.
+    The first `header` lines contain no events. `at_once`: `reader` can decode several lines together.
     """
 
     def __init__(self, reader: BodyReader, header: int, at_once: bool, cutter: Splitter) -> None:
@@ -51,7 +50,7 @@ class LineEvents:
         self.cutter = cutter
 
     def read(self, lines: Lines, now_ms: int) -> tuple[pa.RecordBatch | None, list[tuple[int, str]]]:
-        """Return the events, if there are any, and the numbers of the lines that hold none, with the reason."""
+        """Return the events, if any, and the numbers of invalid lines with the reasons."""
         written = lines.data.removeprefix(_MARK) if lines.first == 1 else lines.data
         pieces = enumerate(self.cutter.pieces(written), lines.first)
         numbered = [(number, line) for number, line in pieces if number > self._header and line.strip()]
@@ -59,9 +58,9 @@ class LineEvents:
             try:
                 batch = self._read(b"\n".join(line for _, line in numbered), now_ms)
             except EventsRejectedError:
-                pass  # which lines are to blame shows below
+                pass  # which lines are invalid is determined below
             else:
-                if batch.num_rows == len(numbered):  # otherwise a quote reached over line ends
+                if batch.num_rows == len(numbered):  # otherwise a quoted value contained line ends
                     return batch, []
         batches, refused = [], []
         for number, line in numbered:
@@ -91,7 +90,7 @@ def _problems(error: EventsRejectedError) -> Iterator[str]:
 
 
 class FileSource(UncountedSource):
-    """Reads in a thread of its own, one of the workers that share the folder of positions at a time."""
+    """Reads a file in a thread of its own. Of workers that share the folder of positions, one reads at a time."""
 
     def __init__(
         self, context: SourceContext, options: FileSourceOptions, events: LineEvents, position: ReadPosition
@@ -109,7 +108,7 @@ class FileSource(UncountedSource):
         self._refused = 0
         self._ending = threading.Event()
         self._stirred = threading.Event()
-        """There may be something new for who waits for events to be accepted."""
+        """Wakes the thread that waits for events to be accepted."""
         self._under_way: Future[None] | None = None
         self._thread = threading.Thread(target=self._run, name=f"file source {self._path.name}", daemon=True)
         self._thread.start()
@@ -133,7 +132,7 @@ class FileSource(UncountedSource):
         self._ending.set()
         self._stirred.set()
         under_way = self._under_way
-        if under_way is None or not under_way.running():  # what is being taken is safe at the end of this turn
+        if under_way is None or not under_way.running():  # it is durable at the end of this turn
             self._thread.join(_ENDING_S)
 
     def _run(self) -> None:
@@ -145,7 +144,7 @@ class FileSource(UncountedSource):
                     return
             except (OSError, ValueError) as error:
                 self._report_problem(f"{self._path} cannot be read: {error}")
-            except Exception as defect:  # the border of the thread: the plan's last error tells people of it
+            except Exception as defect:  # outermost frame: shown as the plan's last error
                 plan_error = f"{self._path} cannot be read: {type(defect).__name__}: {defect}"
                 if plan_error != self._trouble:
                     logger.exception("%s", plan_error)
@@ -155,11 +154,11 @@ class FileSource(UncountedSource):
             self._ending.wait(self._poll_s)
 
     def _forbidden(self, path: Path) -> str:
-        """Why the plan may not read the file, or nothing."""
+        """Return why the plan may not read the file; empty if it may."""
         return self._guard.refuse_file(path, "source") if self._guard is not None else ""
 
     def _follow(self) -> None:
-        if reason := self._forbidden(self._path):  # a link may have come since the source was made
+        if reason := self._forbidden(self._path):  # the file may have become a link since the source was created
             raise ValueError(reason)
         patience = max(1, round(_ROTATION_S / self._poll_s))
         lines = FileLines(self._path, self._position.load(), self._tailing, patience, self._events.cutter)
@@ -175,9 +174,9 @@ class FileSource(UncountedSource):
             lines.close()
 
     def _keep(self, position: FilePosition, kept: ReadPosition) -> None:
-        """Save how far the file is read.
+        """Save the read position.
 
-        Nothing more is read until that succeeds, or the same events would come again and again.
+        Reading stops until this succeeds, or the same events would be accepted again and again.
         """
         while True:
             try:

@@ -1,8 +1,8 @@
-"""Sources of type `file` that read one file after the other.
+"""File sources that read one file after the other.
 
-They read the files of a folder, files that are one body, and files that are moved or deleted once they have been read.
+They read the files of a folder, files that are one body, and files that are moved or deleted after reading.
 
-    folder ──► a file that is no longer written ──► its pieces, or all of it ──► accepted ──► kept, moved or deleted
+    folder ──► a file that is complete ──► its pieces, or the whole file ──► accepted ──► kept, moved or deleted
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from query_plan.connectors.sources import WHOLE_FILES, FileSourceOptions
 logger = logging.getLogger(__name__)
 
 _Seen = tuple[int, int, int]
-"""Inode, size and time of a file: with another one it is looked at again."""
+"""Inode, size and time of a file, by which changed files are detected."""
 
 
 class FilesSource(FileSource):
-    """`lock` is held by the worker that reads, `position` gives each file's own."""
+    """Reads files one after the other. The worker that reads holds `lock`; `position` returns that of a file."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class FilesSource(FileSource):
                 return
             position.path.unlink(missing_ok=True)
         except OSError as error:
-            self._done[path] = before  # it has been read, and is not read again
+            self._done[path] = before  # the file has been read and is not read again
             self._report_problem(f"{path} has been read, but {action} failed: {error.strerror or error}")
 
     def _read_pieces(self, path: Path, position: ReadPosition) -> bool:
@@ -135,7 +135,7 @@ class FilesSource(FileSource):
 
 
 def _seen(path: Path) -> _Seen | None:
-    """Return a value that changes when the file changes; None of what is not a file."""
+    """Return a value that changes when the file changes; None if it is not a regular file."""
     try:
         if path.is_symlink() or not path.is_file():
             return None
@@ -146,7 +146,7 @@ def _seen(path: Path) -> _Seen | None:
 
 
 def _move(path: Path, folder: Path) -> None:
-    """Move the file to `folder`, under a name that is free there.
+    """Move the file to `folder`, under a unique name.
 
     Raises:
         OSError: it cannot be moved.

@@ -1,9 +1,9 @@
-"""The lines of a file that grows, and how far they are read: through truncation, and when another file takes its place.
+"""Follow the lines of a growing file, across truncation and rotation.
 
     path ──► events.log, 3 lines read ──► renamed, a new file of that name ──► its first line
-                 └── what is left of it is read first, also what is still written to it for a while
+                 └── its remaining lines are read first, including those still written for a while
 
-Knows no thread and no event; nothing waits.
+It uses no threads and never blocks.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 CHUNK_BYTES = 262_144
-"""So much is read at once; a line that is longer is none."""
+"""The bytes that are read at once, which is also the maximum length of a line."""
 _HEAD_BYTES = 256
-"""By so many bytes at its beginning a file is known again: numbers of files are given to others."""
+"""The number of leading bytes by which a file is recognised, since inodes are reused."""
 
 
 class FilePosition(msgspec.Struct, frozen=True):
     """The read position in a file: bytes, and the lines that end in them.
 
-    `head` is the digest of its first bytes, as many as are read, up to 256. `overlong` says that it is within a
-    line that is too long to be taken.
+    `head` is the digest of its first bytes, up to 256 of those that were read. `overlong` says that the position is
+    within a line that is too long.
     """
 
     device: int
@@ -38,7 +38,7 @@ class FilePosition(msgspec.Struct, frozen=True):
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """Consecutive whole lines, the first of which is number `first` (from 1), and where reading continues.
+    """Consecutive complete lines, the first of which is number `first` (from 1), and where reading continues.
 
     `too_long` marks a single line that is too long.
     """
@@ -56,14 +56,14 @@ class Splitter(Protocol):
     """
 
     def whole(self, data: bytes) -> int:
-        """Return the length of the prefix of `data` that consists of whole pieces and their separators."""
+        """Return the length of the prefix of `data` that consists of complete pieces and their separators."""
 
     def pieces(self, data: bytes) -> list[bytes]:
-        """Return the pieces of `data`, of which the last one may lack its end where a file ends."""
+        """Return the pieces of `data`, the last of which may lack its end at the end of a file."""
 
 
 class LineSplitter:
-    """A piece is a line."""
+    """Splits a file into lines."""
 
     def whole(self, data: bytes) -> int:
         return data.rfind(b"\n") + 1
@@ -73,11 +73,10 @@ class LineSplitter:
 
 
 class FileLines:
-    """Reads the file at `path` from `position` on, or from its beginning if that is of another file.
+    """Reads the file at `path` from `position` on, or from its beginning if the position is of another file.
 
-    With `tailing` a line counts once its end is there, and what is appended follows; a file whose name another one has
-    is left when `next` has found nothing in it `patience` times in a row. Otherwise the file is read to its end once:
-    then `ended` is true.
+    With `tailing` only complete lines are returned, and appended lines follow; a renamed file is left when `next` has
+    found nothing in it `patience` times in a row. Otherwise the file is read to its end once, and `ended` becomes true.
     """
 
     def __init__(
@@ -98,10 +97,10 @@ class FileLines:
         self.ended = False
 
     def next(self) -> Lines | None:
-        """Return the lines that follow; None when there are none now.
+        """Return the next lines; None if there are none now.
 
         Raises:
-            OSError: the file cannot be read; one that is not there has no lines.
+            OSError: the file cannot be read; a missing file has no lines.
         """
         if self.ended:
             return None
@@ -145,7 +144,7 @@ class FileLines:
         return None
 
     def _begun(self, file: BinaryIO) -> FilePosition:
-        """Return where to read on: at the beginning of a file that is another one, or was cut."""
+        """Return where to continue: at the beginning if the file was replaced or truncated."""
         if self._position is None or not _is_continued(file, self._position):
             status = os.fstat(file.fileno())
             self._position = FilePosition(status.st_dev, status.st_ino)
@@ -156,10 +155,10 @@ class FileLines:
         behind = self._moved(file, position, len(data), len(self._cutter.pieces(data)))
         if not position.overlong:
             return Lines(data, position.lines + 1, behind)
-        return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the one before
+        return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the previous one
 
     def _last(self, data: bytes, file: BinaryIO, position: FilePosition) -> Lines | None:
-        """Return the unterminated last line, if it will not be completed."""
+        """Return the incomplete last line, if it will not be completed."""
         if self._tailing:
             self._in_vain = self._in_vain + 1 if self._is_replaced(position) else 0
             if self._in_vain < self._patience or not self._in_vain:
@@ -175,7 +174,7 @@ class FileLines:
         return lines
 
     def _is_replaced(self, position: FilePosition) -> bool:
-        """Return whether another file has the name now; one that was renamed may be followed by none for a while."""
+        """Return whether another file has the name now. A renamed file may have no successor for a while."""
         return self._path.exists() and not _has_number(self._path, position)
 
     def _moved(
@@ -192,7 +191,7 @@ class FileLines:
 def open_regular(path: Path) -> BinaryIO:
     """Return the file at `path`.
 
-    OSError when it cannot be read, or is a pipe, a device, or a folder.
+    Raises OSError if it cannot be read, or is a pipe, a device, or a folder.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", closefd=True)
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -202,7 +201,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def _has_number(path: Path, position: FilePosition) -> bool:
-    """Return whether the file at `path` has the number of that of `position`."""
+    """Return whether the file at `path` has the inode of `position`."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -211,13 +210,13 @@ def _has_number(path: Path, position: FilePosition) -> bool:
 
 
 def _is_continued(file: BinaryIO, position: FilePosition) -> bool:
-    """Return whether `file` is that of `position`, and begins with what was read of it."""
+    """Return whether `file` is the file of `position`, and still begins with the same bytes."""
     status = os.fstat(file.fileno())
     same = (status.st_dev, status.st_ino) == (position.device, position.inode) and status.st_size >= position.offset
     return same and _head(file, position.offset) == position.head
 
 
 def _head(file: BinaryIO, offset: int) -> str:
-    """Return the digest of the first bytes of what is read up to `offset`; empty for none."""
+    """Return the digest of the first bytes up to `offset`; empty for none."""
     file.seek(0)
     return sha256(file.read(min(offset, _HEAD_BYTES))).hexdigest()[:16] if offset else ""

@@ -1,4 +1,4 @@
-"""Makes the source that `@source(type='file')` declares."""
+"""Create the source that `@source(type='file')` declares."""
 
 from __future__ import annotations
 

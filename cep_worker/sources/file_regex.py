@@ -1,4 +1,4 @@
-"""Splits a file by regular expressions: `begin.regex` and `end.regex` of a `file` source.
+"""Split a file by regular expressions: `begin.regex` and `end.regex` of a `file` source.
 
 With these options a piece extends
 
@@ -13,7 +13,7 @@ import re
 
 
 class RegexSplitter:
-    """Cuts by one or two expressions."""
+    """Splits a file by one or two expressions."""
 
     def __init__(self, begin: str, end: str) -> None:
         self._begin = re.compile(begin.encode()) if begin else None
@@ -36,7 +36,7 @@ class RegexSplitter:
         return [found.start() for found in self._begin.finditer(data)] if self._begin is not None else []
 
     def _enclosed(self, data: bytes) -> list[tuple[int, int]]:
-        """From where to where each piece reaches."""
+        """Yield the bounds of each piece."""
         found: list[tuple[int, int]] = []
         place = 0
         while self._end is not None:

@@ -1,4 +1,4 @@
-"""Source `http`: events posted to a path, on the built-in server or on an address of its own."""
+"""Source `http`: accepts events that are posted to a path, at the built-in server or another address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from query_plan.connectors.sources import HttpSourceOptions
 from siddhi.column_names import TIMESTAMP
 
 _HERE = {"localhost": "127.0.0.1"}
-"""One address, one server, whichever name it has."""
+"""Names of addresses that mean the same server."""
 
 
 class HttpPathSource(UncountedSource):

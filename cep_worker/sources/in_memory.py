@@ -1,4 +1,4 @@
-"""Source `inMemory`: events of the sinks `inMemory` of the same topic, of any plan of the tenant."""
+"""Source `inMemory`: accepts events of `inMemory` sinks with the same topic, in any plan of the tenant."""
 
 from __future__ import annotations
 

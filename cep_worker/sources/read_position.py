@@ -14,9 +14,9 @@ from cep_worker.sources.file_lines import FilePosition
 
 
 class ReadPosition:
-    """A file in `folder` that belongs to what `names` say.
+    """The position of the source that `names` identify, in a file in `folder`.
 
-    Workers that share the folder share it: one at a time.
+    Of workers that share the folder, one at a time owns it.
     """
 
     def __init__(self, folder: Path, *names: str) -> None:
@@ -25,7 +25,7 @@ class ReadPosition:
         self._lock: BinaryIO | None = None
 
     def take(self) -> bool:
-        """Acquire the file; return whether it is exclusively owned until `release` or the end of this process.
+        """Try to lock the file until `release` or the end of this process. Return whether this succeeded.
 
         Raises:
             OSError: the folder cannot be written to.
@@ -41,13 +41,13 @@ class ReadPosition:
         return True
 
     def release(self) -> None:
-        """Others may have it."""
+        """Unlock the file."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def load(self) -> FilePosition | None:
-        """Return what was kept last, None when nothing was.
+        """Return the saved position; None if there is none.
 
         Raises:
             ValueError: it is damaged.

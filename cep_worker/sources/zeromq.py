@@ -1,4 +1,4 @@
-"""Source `zeromq`: Arrow batches over links, on a port of its own."""
+"""Source `zeromq`: accepts Arrow batches over links, at its own port."""
 
 from __future__ import annotations
 

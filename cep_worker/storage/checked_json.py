@@ -1,6 +1,6 @@
-"""Small JSON files with a checksum and a copy, which describe other files.
+"""Small JSON files that describe other files, with a checksum and a copy.
 
-One damaged byte in them must not cost what they describe.
+A damaged byte in them must not make the described files unusable.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 def read_checked(path: Path, kind: type[Kind]) -> Kind | None:
-    """Return what the file, or else its copy, says; None when neither can be read.
+    """Return the content of the file, or else of its copy; None if neither can be read.
 
-    A copy takes the place of a damaged file with the next write.
+    The next write replaces a damaged file.
     """
     found, damaged = _read(path, kind)
     if found is not None:
@@ -55,7 +55,7 @@ def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> 
 
 
 def copy_of(path: Path) -> Path:
-    """Return where the copy of the file is."""
+    """Return the path of the file's copy."""
     return path.with_name(f"{path.name}{COPY}")
 
 
@@ -66,9 +66,9 @@ def with_checksum(value: msgspec.Struct) -> bytes:
 
 
 def checked(data: bytes, kind: type[Kind]) -> Kind | None:
-    """Return what `with_checksum` has written; None when it is damaged.
+    """Return the value that `with_checksum` wrote; None if it is damaged.
 
-    What an earlier version wrote has no checksum.
+    Earlier versions wrote no checksum.
     """
     text, seal, checksum = data.rpartition(_SEAL)
     if seal and checksum.strip() != f"{crc32(text):08x}".encode():
@@ -80,7 +80,7 @@ def checked(data: bytes, kind: type[Kind]) -> Kind | None:
 
 
 def _read(path: Path, kind: type[Kind]) -> tuple[Kind | None, bool]:
-    """Return what the file says, and whether it is there and damaged."""
+    """Return the content of the file, and whether it exists and is damaged."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

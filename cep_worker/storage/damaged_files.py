@@ -1,4 +1,4 @@
-"""Damaged files that were moved aside; they stay for inspection until a person removes them."""
+"""Damaged files that were moved aside, where they stay for inspection until an operator removes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOK_MS = 5_000
 
 
 class DamagedFiles:
-    """The files of a folder that were set aside."""
+    """The damaged files of a folder."""
 
     def __init__(self, folder: Path, pattern: str = f"*{SUFFIX}") -> None:
         """`pattern` finds them in `folder`."""
@@ -19,7 +19,7 @@ class DamagedFiles:
         self._pattern = pattern
         self._looked_ms: int | None = None
         self.size_bytes = 0
-        """What they take on the disk."""
+        """Their size in bytes."""
         self.look()
 
     def look(self) -> None:
@@ -28,7 +28,7 @@ class DamagedFiles:
         for path in self._folder.glob(self._pattern):
             try:
                 sizes += path.stat().st_size
-            except OSError:  # removed in this moment; or the disk fails, as the writer will report
+            except OSError:  # removed at this moment, or the disk fails, which the writer will report
                 continue
         self.size_bytes = sizes
 

@@ -1,4 +1,4 @@
-"""Disk operations of logs other than writing: getting them onto the disk, closing and deleting files."""
+"""Disk operations of logs other than writing: syncing, closing and deleting files."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ paced_logger = PacedLog(logger)
 
 
 class Syncable(Protocol):
-    """A log, as far as upkeep goes."""
+    """The interface of a log that can be synced."""
 
     unsynced: bool
 
     def descriptor(self) -> int | None:
-        """Return a duplicate of that of the file that is written."""
+        """Return a duplicate of the descriptor of the file that is being written."""
 
 
 class DiskSync:
-    """The simplest way: the system writes when it likes, and everything else is done at once."""
+    """The policy without syncs: the system writes back when it likes, and other operations run at once."""
 
     mirrors = False
-    """What is appended must not be processed before it is safe: another host may take over without it."""
+    """Whether events must not be processed before they are safe, since another host may take over without them."""
 
     def start(self) -> None:
-        """Before anything else."""
+        """Start, before any other call."""
 
     def opened(self, log: Syncable) -> None:
-        """Note that a log was opened."""
+        """Register a log that was opened."""
 
     def closed(self, log: Syncable) -> None:
-        """Note that the log is closed, and sync it if the policy asks for it."""
+        """Unregister a log that is closed, and sync it if the policy requires it."""
 
     def appended(self, log: Syncable) -> None:
-        """Note that a synced log has been written to."""
+        """Record that a log was written to."""
 
     def created(self, folder: Path) -> None:
-        """Note that a file was created in `folder`."""
+        """Record that a file was created in `folder`."""
 
     def sealed(self, descriptor: int) -> None:
-        """Sync a complete file if the policy asks for it, and close it."""
+        """Sync a complete file if the policy requires it, and close it."""
         os.close(descriptor)
 
     def deleted(self, path: Path) -> None:
@@ -58,7 +58,7 @@ class DiskSync:
         delete(path)
 
     def when_safe(self, call: Callable[[], None]) -> None:
-        """`call` is made as soon as what was appended is as safe as the policy asks for."""
+        """Run `call` once appended data is as durable as the policy requires."""
         call()
 
     def stop(self) -> None:
@@ -121,7 +121,7 @@ class BackgroundSync(DiskSync):
             self._attend()
 
     def _attend(self) -> None:
-        """Log a failing disk and try again: the policy promises no more."""
+        """Sync, log disk errors and retry, since the policy gives no guarantee."""
         while self._tasks:
             self._guard(self._tasks.popleft())
         if self._interval_ms is None:
@@ -151,11 +151,11 @@ class BackgroundSync(DiskSync):
 class GroupCommit(BackgroundSync):
     """`fsync: always`: syncs all writes of one turn of the event loop together, then notifies the senders.
 
-    A disk that fails ends the worker, which cannot keep its promise.
+    A disk error ends the worker, which cannot keep its guarantee.
     """
 
     def __init__(self, defer: Callable[[Callable[[int], None]], None]) -> None:
-        """`defer` has something done at the end of the turn."""
+        """Create the policy; `defer` runs a call at the end of the turn."""
         super().__init__(None)
         self._defer = defer
         self._unsynced: dict[Syncable, None] = {}
@@ -190,7 +190,7 @@ class GroupCommit(BackgroundSync):
 
     def _commit(self, _now_ms: int) -> None:
         unsynced, self._unsynced = self._unsynced, {}
-        calls, self._calls = self._calls, []  # not to be made at all when the disk fails
+        calls, self._calls = self._calls, []  # they must not run if the disk fails
         for log in unsynced:
             synchronise(log)
         for call in calls:
@@ -198,14 +198,14 @@ class GroupCommit(BackgroundSync):
 
 
 def open_disk_sync(config: WalConfig, defer: Callable[[Callable[[int], None]], None]) -> DiskSync:
-    """Return what the policy `config.fsync` asks for; `defer` has something done at the end of the reactor's turn."""
+    """Return the disk operations of the policy `config.fsync`; `defer` runs a call at the end of the loop's turn."""
     if config.fsync == "always":
         return GroupCommit(defer)
     return BackgroundSync(config.fsync_interval_ms if config.fsync == "interval" else None)
 
 
 def synchronise(log: Syncable) -> None:
-    """Sync everything that `log` held at the time of the call."""
+    """Sync everything that was written to `log` before the call."""
     log.unsynced = False
     descriptor = log.descriptor()
     if descriptor is None:

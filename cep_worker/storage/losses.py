@@ -1,4 +1,4 @@
-"""Events that were on the disk and could not be read again: how many, over all processes that ever saw to them."""
+"""Persistent counts of events that were on disk and could not be read."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ last count as known."""
 
 
 class LossRecord(msgspec.Struct, frozen=True):
-    """`rows` are lost.
+    """The stored losses: `rows` lost rows.
 
-    `places` has the newest places where they should have been, with their number at each; `records` the files in which
-    single records are damaged, with their positions.
+    `places` has the newest places of losses with the number of rows at each; `records` has the files with single
+    damaged records, and their positions.
     """
 
     rows: int = 0
@@ -36,14 +36,14 @@ class LossRecord(msgspec.Struct, frozen=True):
 
 
 class Losses:
-    """Counts what was lost of the files in a folder, each event once.
+    """Counts the lost events of the files in a folder, each once.
 
-    Damage stays where it is and is found again whenever it is read, by this process or a later one. The count stays
-    until a person removes its file. Belongs to one thread.
+    Damage stays in the files and is found again by each process that reads them. The count stays until an operator
+    removes its file. Belongs to one thread.
     """
 
     def __init__(self, folder: Path) -> None:
-        """`folder` need not be there before something is lost.
+        """Read the count in `folder`, which need not exist before a loss.
 
         Raises:
             OSError: it cannot be read.
@@ -51,21 +51,21 @@ class Losses:
         self._folder = folder
         self._lost = read_lost(folder)
         self._kept = self._lost.rows > 0
-        """The count is on the disk."""
+        """Whether the count is on disk."""
         self._wrote = self._owes = False
-        """Written since the last tick, and what was noted since then is not."""
+        """Whether the count was written since the last tick; later losses are not written yet."""
         self._looked_ms: int | None = None
 
     @property
     def rows(self) -> int:
-        """Return how many events are lost."""
+        """Return the number of lost events."""
         return self._lost.rows
 
     def note(self, rows: int, place: str) -> None:
-        """Count `rows` events lost at `place`; those that were counted there before are not counted again.
+        """Count `rows` events lost at `place`, except those that were counted there before.
 
-        It is saved for later processes, if the disk allows it: the first loss at once, later ones with the next
-        tick, as a file may be damaged in thousands of places.
+        The count is saved if possible: the first loss at once, later ones with the next tick, since a file may be
+        damaged in thousands of places.
         """
         places = dict(self._lost.places)
         known = places.pop(place, 0)
@@ -75,7 +75,7 @@ class Losses:
         self._noted(LossRecord(self._lost.rows + rows - known, dict(newest), self._lost.records))
 
     def note_record(self, rows: int, place: str, position: int) -> None:
-        """Count the events of a damaged record at `position`, or right before it.
+        """Count the events of a damaged record at `position`, or just before it.
 
         `place` names the file of the record.
         """
@@ -85,13 +85,13 @@ class Losses:
         if position in positions or (full and positions[0] < position < positions[-1]):
             return
         insort(positions, position)
-        if full:  # the first and the last one stay
+        if full:  # keep the first and the last one
             del positions[1 if position == positions[-1] else -2]
         newest = (*records.items(), (place, positions))[-MOST_PLACES:]
         self._noted(LossRecord(self._lost.rows + rows, self._lost.places, dict(newest)))
 
     def tick(self, now_ms: int) -> None:
-        """Notice after a while that the file was removed, and start counting from 0."""
+        """Check from time to time whether the file was removed, and restart counting from 0."""
         if self._owes:
             self._write()
         self._wrote = False
@@ -102,7 +102,7 @@ class Losses:
             self._lost, self._kept = LossRecord(0, self._lost.places, self._lost.records), False
 
     def close(self) -> None:
-        """Report everything that was noted."""
+        """Save all counted losses."""
         if self._owes:
             self._write()
 
@@ -124,10 +124,10 @@ class Losses:
 
 
 def read_lost(folder: Path) -> LossRecord:
-    """Return what is lost of the files in `folder`, as far as that was noted.
+    """Return the stored losses of the files in `folder`.
 
-    The count is gone when a person has removed the file, not when the file is damaged: then its copy is used, or else
-    one event is reported at least.
+    The count is reset when an operator has removed the file. For a damaged file its copy is used, or else at least one
+    event is reported.
     """
     path = folder / LOST_FILE
     if not path.exists():
@@ -141,7 +141,7 @@ def read_lost(folder: Path) -> LossRecord:
 def write_lost(folder: Path, lost: LossRecord) -> None:
     """Write `lost` to `folder`, and a copy.
 
-    The file comes first: a copy alone means that a person has removed the file.
+    The file is written first, since a copy alone means that an operator has removed the file.
     """
     path = folder / LOST_FILE
     for place in (path, copy_of(path)):

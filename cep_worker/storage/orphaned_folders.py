@@ -1,11 +1,11 @@
-"""Data at a worker of plans that are missing but were not undeployed: kept for some days.
+"""Orphaned data: data at a worker of plans that are missing but were not undeployed, kept for some days.
 
 A list of plans names those that were undeployed, whose data at the worker is deleted. If a plan is merely missing
 (because of an empty, old or damaged database, or another manager), its folder is moved to
 
     <folder>/.set-aside/<id>/     the files as they were, and aside.json, which describes them
 
-and moved back as soon as the plan is there again.
+and moved back as soon as the plan exists again.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class OrphanedFolder(msgspec.Struct, frozen=True):
 
 
 class OrphanedFolders:
-    """The orphaned data in the folder of a worker.
+    """The orphaned data in a worker's folder. Thread-safe.
 
-    Any thread may use it.
+    Methods raise OSError when the disk fails.
     """
 
     def __init__(self, folder: Path, kind: Kind, keep_ms: int, now_ms: Callable[[], int]) -> None:
         """Read what is there.
 
-        `now_ms` gives the time of day; what is older than `keep_ms` is deleted by `tick`. Raises OSError.
+        `now_ms` returns the time of day; `tick` deletes data older than `keep_ms`. Raises OSError.
         """
         self._folder = folder / FOLDER
         self._kind = kind
@@ -81,17 +81,17 @@ class OrphanedFolders:
             self._read()
 
     def entries(self) -> tuple[OrphanedFolder, ...]:
-        """Return all of it, oldest first."""
+        """Return all entries, oldest first."""
         with self._lock:
             return tuple(sorted(self._entries.values(), key=lambda one: (one.since_ms, one.id)))
 
     def find(self, id_: str) -> OrphanedFolder | None:
-        """Return the one of that id."""
+        """Return the entry with the id; None if there is none."""
         with self._lock:
             return self._entries.get(id_)
 
     def path(self, one: OrphanedFolder) -> Path:
-        """Return where its files are."""
+        """Return the folder of an entry."""
         return self._folder / one.id
 
     def reports(self) -> tuple[OrphanReport, ...]:
@@ -109,7 +109,7 @@ class OrphanedFolders:
     ) -> OrphanedFolder:
         """Set the folder at `place` aside.
 
-        Raises OSError, and it is where it was.
+        After an OSError the folder is unchanged.
         """
         one = OrphanedFolder(
             secrets.token_hex(4),
@@ -186,7 +186,7 @@ class OrphanedFolders:
                 (self.path(one) / NOTE).write_bytes(msgspec.json.encode(self._entries[one.id]))
 
     def tick(self) -> None:
-        """Delete what is too old."""
+        """Delete expired data."""
         now_ms = self._now_ms()
         if 0 <= now_ms - self._looked_ms < LOOK_MS:
             return
@@ -206,7 +206,7 @@ class OrphanedFolders:
             try:
                 note = msgspec.json.decode((path / NOTE).read_bytes(), type=OrphanedFolder)
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-                # Data that cannot be identified is never deleted: an operator must decide.
+                # data that cannot be identified is never deleted, an operator must decide
                 logger.error("orphaned data cannot be identified, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all
                 continue
             self._entries[path.name] = msgspec.structs.replace(note, id=path.name)

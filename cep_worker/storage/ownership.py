@@ -1,4 +1,4 @@
-"""Whose a worker's folder is: the worker's own identity, and the system whose plans it serves, beside its logs."""
+"""The owner of a worker's folder: the worker's identity, and the system whose plans it serves."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SYSTEM_FILE = "system.json"
 
 
 class WorkerIdentity(msgspec.Struct, frozen=True):
-    """`identity` is drawn by chance when the folder is made.
+    """The stored identity; `identity` is random, drawn when the folder is created.
 
-    `inode` is that of the folder's lock file: a copy of the folder has another one, and gets an identity of its own;
-    `copy_of` is the one that it had.
+    `inode` is that of the folder's lock file: a copy of the folder has another inode and gets a new identity, with the
+    old one as `copy_of`.
     """
 
     identity: str
@@ -36,10 +36,10 @@ class ServedSystem(msgspec.Struct, frozen=True):
 
 
 class Ownership:
-    """The owner of a worker's folder. Any thread may use it."""
+    """The owner of a worker's folder. Thread-safe."""
 
     def __init__(self, folder: Path, lock: Path) -> None:
-        """Read what is in `folder`, or make it; `lock` is a file that stays there.
+        """Read the owner in `folder`, or create it; `lock` is a permanent file there.
 
         Raises OSError.
         """
@@ -55,28 +55,28 @@ class Ownership:
             write_checked(folder / WORKER_FILE, found)
         self.worker = found
         self.instance = uuid.uuid4().hex
-        """That of this process."""
+        """The identity of this process."""
         served = read_checked(folder / SYSTEM_FILE, ServedSystem)
         self._system = served.system if served is not None else ""
         self._refused = ""
 
     @property
     def system(self) -> str:
-        """The system whose plans are served; empty until one is known."""
+        """Return the system whose plans are served; empty until one is known."""
         return self._system
 
     @property
     def refused(self) -> str:
-        """The system whose plans are refused now; empty: none."""
+        """Return the system whose plans are refused now; empty: none."""
         return self._refused
 
     def serves(self, system: str) -> bool:
-        """Return whether what managers of `system` say is to be followed.
+        """Return whether to follow managers of `system`.
 
-        The first system that is heard is the one that is served.
+        The first system that connects is the one that is served.
 
         Raises:
-            OSError: that cannot be noted.
+            OSError: the system cannot be saved.
         """
         with self._lock:
             if not system or system == self._system:

@@ -1,16 +1,16 @@
-"""The bytes of a log: segment headers, records, and how records are found again behind damaged ones. Pure.
+"""The format of logs: segment headers, records, and resynchronisation after damaged records. Pure.
 
-    segment   header │ record │ record │ … │ zeros, as far as space was taken for more; or what a recycled file held
+    segment   header │ record │ record │ … │ zeros in allocated space, or old contents of a recycled file
     record    header: magic, checksum of the header, length and checksum of the body, rows, position, watermark, and
                       how many bytes at the end of the body describe the origin
-              body: an Arrow IPC message; for a batch that may come again its origin, source and number; filled up with
-                    zeros to a multiple of 8 bytes
-    origins   the first record of a segment, when there is something to tell: of no rows and at position 0, with no
-              message, and the newest origins of all batches before it
+              body: an Arrow IPC message; for a batch that may be repeated its origin (source and number); padded with
+              zeros to a multiple of 8 bytes
+    origins   the first record of a segment, if there are origins: without rows and message, at position 0, with
+              the newest origins of all batches before it
 
-All numbers are little-endian. Checksums are CRC-32. Records begin at multiples of 8, so that bodies can be used where
-they were read. A segment in a recycled file is of version 2: the checksums of its records' headers begin with that of
-the segment's header (`seed`), so that a record of the file's former life is none of this one.
+All numbers are little-endian. Checksums are CRC-32. Records begin at multiples of 8, so that bodies can be used without
+copying. A segment in a recycled file has version 2: the checksums of its records' headers are seeded with that of the
+segment's header (`seed`), so that old records in the file are invalid.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zlib import crc32
 ALIGNMENT = 8
 SEGMENT_MAGIC = b"CEPSPOOL"
 NEW, RECYCLED = 1, 2
-"""Versions of segments."""
+"""Versions of the segment format."""
 RECORD_MAGIC = b"CEPr"
 
 _SEGMENT = struct.Struct("<8sIIqq16s")
@@ -44,7 +44,7 @@ ORIGIN_BYTES = _ORIGIN.size
 class SegmentHeader:
     """The first position in the segment, the number of rows before it, and the log's identity.
 
-    In a `recycled` file something of its former life may follow the last record.
+    In a `recycled` file old contents may follow the last record.
     """
 
     first_position: int
@@ -53,13 +53,13 @@ class SegmentHeader:
     recycled: bool = False
 
     def seed(self) -> int:
-        """With what the checksums of its records' headers begin."""
+        """Return the initial value of the checksums of its records' headers."""
         return _checksum(_checked(self), RECYCLED) if self.recycled else 0
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOrigin:
-    """Which batch it is of those that come from one source (`SOURCE_BYTES`) and may come again: numbers rise."""
+    """Identifies a batch that may be repeated: its source (`SOURCE_BYTES`) and its number, which increases."""
 
     source: bytes
     number: int
@@ -71,7 +71,7 @@ KEYED = -1
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A stored batch, found at `start` and followed by something else at `end` (offsets in what was read)."""
+    """A stored batch between the offsets `start` and `end` of the data that was read."""
 
     position: int
     rows: int
@@ -80,16 +80,16 @@ class StoredRecord:
     start: int
     end: int
     origins: tuple[BatchOrigin, ...] = ()
-    """Where the batch came from, if it may come again; at `NOWHERE`, of what came before."""
+    """The origin of the batch, if it may be repeated; at `NOWHERE` the origins of earlier batches."""
 
 
 NOWHERE = 0
-"""The position of a record that holds no batch; those of batches begin behind it."""
+"""The position of a record without a batch; batches have greater positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedRecord:
-    """Bytes from `start` to `end` that are no record; at least `rows` rows are lost with them."""
+    """Damaged bytes from `start` to `end`, which contained at least `rows` rows."""
 
     start: int
     end: int
@@ -114,7 +114,7 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
 
 
 def decode_segment_header(data: bytes) -> SegmentHeader | None:
-    """Return the header at the beginning of `data`, or None when there is none that can be read."""
+    """Return the header at the beginning of `data`, or None if it is invalid."""
     if len(data) < SEGMENT_HEADER_BYTES:
         return None
     magic, version, checksum, first_position, rows_before, log = _SEGMENT.unpack_from(data)
@@ -133,7 +133,7 @@ def record_parts(
     seed: int = 0,
     origins: Sequence[BatchOrigin] = (),
 ) -> tuple[bytes, Any, bytes]:
-    """Return what is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
+    """Return the consecutive parts of a record to write; `body` has `length` bytes and is not copied."""
     behind = b"".join(_ORIGIN.pack(origin.source, origin.number) for origin in origins)
     whole = length + len(behind)
     fields = _FIELDS.pack(whole, rows, position, watermark_ms, crc32(behind, crc32(body)), len(behind))
@@ -141,16 +141,15 @@ def record_parts(
 
 
 def record_bytes(length: int, origins: int = 0) -> int:
-    """Return how much room a record takes with a body of `length` bytes and so many `origins`."""
+    """Return the size of a record with a body of `length` bytes and this many `origins`."""
     whole = length + origins * ORIGIN_BYTES
     return RECORD_HEADER_BYTES + whole + -whole % ALIGNMENT
 
 
 def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[StoredRecord | DamagedRecord]:
-    """Return the records of `data` from `offset` on, and what is between them.
+    """Yield the records of `data` from `offset` on, and the damage between them.
 
-    What comes behind the last record is not told: a torn tail, zeros, what a recycled file held, or a record that goes
-    on beyond `data`.
+    The rest after the last record is not reported: an incomplete record, zeros, or old contents of a recycled file.
     """
     while True:
         found = record_at(data, offset, seed)
@@ -165,7 +164,7 @@ def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[StoredRec
 
 
 def record_at(data: memoryview, offset: int, seed: int = 0) -> StoredRecord | None:
-    """Return the whole and sound record at `offset`, or None."""
+    """Return the complete and intact record at `offset`, or None."""
     header = _header_at(data, offset, seed)
     if header is None:
         return None
@@ -183,9 +182,9 @@ def record_at(data: memoryview, offset: int, seed: int = 0) -> StoredRecord | No
 
 
 def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
-    """Return how many bytes must follow `data` for the record at `offset` to be complete.
+    """Return how many bytes are missing after `data` to complete the record at `offset`.
 
-    0 when there is no header of a record that goes beyond `data`.
+    0 if there is no header of a record that continues beyond `data`.
     """
     if len(data) - offset < RECORD_HEADER_BYTES:
         return RECORD_HEADER_BYTES
@@ -194,7 +193,7 @@ def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
 
 
 def unfinished_bytes(data: memoryview, offset: int, seed: int) -> int:
-    """Return how much of `data` from `offset` on a record takes that is not whole; 0 when there is no header of one."""
+    """Return the size of an incomplete record at `offset` within `data`; 0 without a header of one."""
     header = _header_at(data, offset, seed)
     return 0 if header is None else min(record_bytes(header.length), len(data) - offset)
 
@@ -221,7 +220,7 @@ def _header_at(data: memoryview, offset: int, seed: int) -> _RecordHeader | None
 def _behind(data: memoryview, offset: int, seed: int) -> int:
     """Return where the next record may begin.
 
-    Not within a record of which only the header is sound: senders choose what is in bodies.
+    Not within a record with an intact header, since senders control the contents of bodies.
     """
     header = _header_at(data, offset, seed)
     return offset + (ALIGNMENT if header is None else record_bytes(header.length))

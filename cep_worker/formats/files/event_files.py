@@ -26,7 +26,7 @@ CHUNK_BYTES = 1_048_576
 LONGEST_LINE_BYTES = 16_777_216
 
 Now = Callable[[], int]
-"""Gives the time for events that have none, in milliseconds."""
+"""Returns the time of events without a time, in milliseconds."""
 
 
 def read_events(
@@ -65,7 +65,7 @@ def read_events(
 
 
 def count_events(path: str) -> int | None:
-    """Return how many events a file holds when that is known without reading it all, for progress bars."""
+    """Return the number of events in a file if it is known without reading the whole file, for progress bars."""
     if path.endswith(".parquet"):
         try:
             return int(pq.read_metadata(path).num_rows)
@@ -98,14 +98,14 @@ def read_lines(
 
 
 def _read_some(lines: BinaryIO) -> bytes:
-    """Return the available bytes, at least one unless the input has ended."""
+    """Return the available bytes; none at the end of the input."""
     read1 = getattr(lines, "read1", lines.read)
     data: bytes = read1(CHUNK_BYTES)
     return data
 
 
 def _numbered(reader: JsonEvents, text: bytes, now_ms: int, first_line: int) -> pa.RecordBatch:
-    """Return the events of `text`, or an InputError that counts all lines, also empty ones."""
+    """Return the events of `text`, or an InputError whose line numbers include empty lines."""
     try:
         return reader.read_lines(text, now_ms)
     except EventsRejectedError as error:
@@ -123,11 +123,11 @@ def _line_reader(text: bytes, schema: StreamSchema, timestamp_field: str | None)
 
 
 def _usual_timestamp(first_event: bytes, schema: StreamSchema) -> str | None:
-    """`ts` when that is where the first event has its time."""
+    """Return `ts` if the first event has its time there."""
     try:
         event = msgspec.json.decode(first_event)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # the reader of the events reports the problem
+        return None  # reading the events reports the problem
     if isinstance(event, list) and event:
         event = event[0]
     if isinstance(event, dict) and isinstance(event.get("event"), dict):

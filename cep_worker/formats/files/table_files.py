@@ -2,8 +2,8 @@
 
 Columns are matched by name, additional ones are ignored.
 
-A value is never changed to fit: 5.0 is an int, 5.5 is not; a NaN where an int is expected counts as null, because that
-is how tables of floating point say it.
+Values are never changed to fit: 5.0 is an int, 5.5 is not. A NaN where an int is expected is null, since tables of
+floating point encode null so.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def read_csv(file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: str
 
 
 def _readable(error: str, names: Sequence[str]) -> str:
-    """Pyarrow's message with the column's name for its number (from 0) and the line (the header is the first)."""
+    """Return pyarrow's message with the column's name instead of its number, and the line number (the header is 1)."""
     pattern = r"In CSV column #(\d+): Row #(\d+): "
     return re.sub(pattern, lambda found: f"line {found[2]}: {names[int(found[1])]}: ", error)
 
@@ -113,7 +113,7 @@ def _event_batch(
     else:
         times = _fitted(rows, time_column, "long", file, first_row)
         if time_column == TIMESTAMP and TIMESTAMP in dict(schema.attributes):
-            times = times.fill_null(now_ms)  # it is there for itself, and may be null
+            times = times.fill_null(now_ms)  # an attribute that is not the time may be null
         elif times.null_count:
             row = first_row + pc.index(times.is_null(), True).as_py()
             raise InputError("bad-events", f"{file}: row {row}: {time_column} is the timestamp and may not be null")
@@ -140,7 +140,9 @@ def _fitted(rows: pa.RecordBatch, name: str, kind: str, file: Path, first_row: i
     except pa.ArrowException:
         index = _first_misfit(column, ARROW_TYPES_BY_NAME[kind])
         row = first_row + index
-        raise InputError("bad-events", f"{file}: row {row}: {name}: {column[index].as_py()!r} is no {kind}") from None
+        raise InputError(
+            "bad-events", f"{file}: row {row}: {name}: {column[index].as_py()!r} is not a valid {kind}"
+        ) from None
 
 
 def _may_become(kind: pa.DataType, wanted: str) -> bool:

@@ -1,1 +1,1 @@
-"""Bodies with a schema: the registry that has the schemas, and Avro, Protobuf and JSON Schema by them."""
+"""Bodies with a schema: the client of the schema registry, and Avro, Protobuf and JSON Schema."""

@@ -21,10 +21,10 @@ from siddhi.nesting import TOO_DEEP, nests_too_deeply
 MOST_NODES = 10_000
 """The maximum number of types in a schema, each counted wherever it is used."""
 MOST_EMPTY = 64
-"""The most values of zero bytes in one item of an array or map."""
+"""The maximum number of values of zero bytes in one item of an array or map."""
 DEEPEST = 64
 _LOGICAL = frozenset({"decimal"})
-"""Other logical types are what they are made of: a timestamp-millis is a long."""
+"""Logical types that are converted. Others are read as their underlying type: a timestamp-millis is a long."""
 _PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _FITTING: Mapping[str, frozenset[str]] = {
     "string": frozenset({"string", "enum", "bytes", "decimal"}),
@@ -54,7 +54,7 @@ class _Size:
 
 
 def avro_decoder(schema: RegisteredSchema, reader: RegisteredSchema | None) -> Decode:
-    """Return what reads bodies of `schema`, as `reader` has their fields if it is given.
+    """Return a decoder of bodies of `schema`, resolved to `reader` if given.
 
     Raises:
         SchemaError: a schema cannot be used.
@@ -67,7 +67,7 @@ def avro_decoder(schema: RegisteredSchema, reader: RegisteredSchema | None) -> D
         source = io.BytesIO(body)
         try:
             record = fastavro.schemaless_reader(source, writer, expected)
-        except Exception as error:  # whatever the library stumbles over is the body's fault
+        except Exception as error:  # any exception of the library means an invalid body
             raise BodyError(f"the body is not Avro of its schema: {short(error)}") from error
         if left := len(body) - source.tell():
             raise BodyError(f"the body is not Avro of its schema: {left} bytes are left over")
@@ -77,7 +77,7 @@ def avro_decoder(schema: RegisteredSchema, reader: RegisteredSchema | None) -> D
 
 
 def avro_encoder(schema: RegisteredSchema, attributes: Sequence[tuple[str, str]]) -> Encode:
-    """Return what writes events of these attributes.
+    """Return an encoder of events with these attributes.
 
     Raises:
         SchemaError: the schema cannot be used, or does not fit the attributes.
@@ -107,7 +107,7 @@ def avro_encoder(schema: RegisteredSchema, attributes: Sequence[tuple[str, str]]
             fastavro.schemaless_writer(found, parsed, record, disable_tuple_notation=True)
         except BodyError:
             raise
-        except Exception as error:  # whatever the library stumbles over is the event's fault
+        except Exception as error:  # any exception of the library means an event that does not fit
             raise BodyError(f"the event does not fit the schema: {short(error)}") from error
         return found.getvalue()
 
@@ -126,7 +126,7 @@ def _parsed(schema: RegisteredSchema) -> tuple[dict[str, Any], dict[str, Any]]:
         parsed = fastavro.parse_schema(_decoded(schema.text), named_schemas=named)
     except SchemaError:
         raise
-    except Exception as error:  # the library raises many kinds for texts that are no schema
+    except Exception as error:  # the library raises various exceptions for invalid schemas
         raise SchemaError(f"it is not an Avro schema: {short(error)}") from error
     if not isinstance(parsed, dict) or parsed.get("type") != "record":
         raise SchemaError("it is not a record: an event has fields")
@@ -148,7 +148,7 @@ def _decoded(text: str | bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a schema without the logical types that are read as what they are made of."""
+    """Return a schema without the logical types that are read as their underlying type."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if not isinstance(value, dict):
@@ -164,7 +164,7 @@ def _measured(type_: Any, named: Mapping[str, Any], known: dict[str, _Size], pat
     """Return the size of a type.
 
     Raises:
-        SchemaError: it contains itself, or few bytes may be very many values.
+        SchemaError: it is recursive, or few bytes may encode very many values.
     """
     if len(path) > DEEPEST:
         raise SchemaError(f"more than {DEEPEST} nested types")
@@ -221,7 +221,7 @@ def _branches(type_: Any, named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _converter(name: str, kind: str, branches: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return what makes a value of an attribute one of its field."""
+    """Return a function that converts a value of an attribute to one of its field."""
     fitting = [one for one in branches if one in _FITTING[kind]]
     nullable, target = "null" in branches, fitting[0]
 

@@ -1,4 +1,4 @@
-"""Confluent's wire format: which schema of the registry a body is of.
+"""Confluent's wire format: a prefix that identifies the schema of a body in the registry.
 
 0   int32 number of the schema   [Protobuf: which message of the schema]   the event
 """
@@ -17,12 +17,12 @@ _LONGEST_VARINT = 5
 
 
 def header(number: int) -> bytes:
-    """Return what begins the body of an event whose schema has this number."""
+    """Return the prefix of bodies whose schema has this number."""
     return HEADER.pack(MAGIC, number)
 
 
 def unframed(body: bytes) -> tuple[int, bytes]:
-    """Return the number of the schema, and what follows it.
+    """Return the number of the schema, and the rest of the body.
 
     Raises:
         BodyError: the body does not begin with one.

@@ -1,4 +1,4 @@
-"""JSON by a JSON Schema: bodies → values, and events → bodies. No schema is fetched from where another says it is."""
+"""JSON by a JSON Schema: bodies → values, and events → bodies. Remote references in schemas are never fetched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BASE = "http://schema.invalid/"
 
 
 def json_decoder(schema: RegisteredSchema) -> Callable[[bytes], Any]:
-    """Return what reads bodies of `schema`.
+    """Return a decoder of bodies of `schema`.
 
     Raises:
         SchemaError: it cannot be used.
@@ -42,7 +42,7 @@ def json_decoder(schema: RegisteredSchema) -> Callable[[bytes], Any]:
 def json_encoder(
     schema: RegisteredSchema, attributes: Sequence[tuple[str, str]]
 ) -> Callable[[Mapping[str, Any]], bytes]:
-    """Return what writes events of these attributes; an object is the JSON that it holds.
+    """Return an encoder of events with these attributes; an object is written as the JSON that it contains.
 
     Raises:
         SchemaError: the schema cannot be used.
@@ -70,7 +70,7 @@ def _object(name: str, text: bytes) -> Any:
 
 
 def _has_odd_numbers(row: Mapping[str, Any]) -> bool:
-    """Return whether a number is written as null, for JSON has no such number."""
+    """Return whether a number is written as null because JSON cannot represent it."""
     return any(isinstance(value, float) and value - value != 0 for value in row.values())
 
 
@@ -95,7 +95,7 @@ def _checker(schema: RegisteredSchema) -> Callable[[Any], None]:
             root, retriever=retrieve, base_uri=None if own else _BASE,
             pattern_options=rules.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKS),
         )  # fmt: skip
-    except Exception as error:  # the library raises several kinds for texts that are no schema
+    except Exception as error:  # the library raises various exceptions for invalid schemas
         raise SchemaError(f"it cannot be used as JSON Schema: {short(error)}") from error
 
     def check(value: Any) -> None:
@@ -106,7 +106,7 @@ def _checker(schema: RegisteredSchema) -> Callable[[Any], None]:
             raise BodyError(
                 f"does not fit the schema{f' at {place}' if place else ''}: {short(error.message)}"
             ) from error
-        except Exception as error:  # a value that the library cannot look at
+        except Exception as error:  # a value that the library cannot compare
             raise BodyError(f"cannot be compared with the schema: {short(error)}") from error
 
     return check

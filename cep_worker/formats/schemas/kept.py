@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class KeptBySize(Generic[T]):
-    """Values by number; the longest unused ones go when there are too many or they are too large together.
+    """An LRU cache of values by number, bounded by their count and their total size.
 
     Any thread may call it.
     """

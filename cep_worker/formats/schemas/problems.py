@@ -9,27 +9,27 @@ from cep_common.errors import CepError, ConfigError, InputError
 
 EXTRA = "pip install 'cep-on-spark[schemas]'"
 MOST_SCHEMA_BYTES = 1_048_576
-"""The longest schema, not counting the schemas that it refers to."""
+"""The maximum size of a schema, without the schemas that it refers to."""
 MOST_BODY_BYTES = 16_777_216
-"""No body with a schema is longer."""
+"""The maximum size of a body with a schema."""
 LONGEST_REASON = 300
 
 
 class SchemaError(CepError):
-    """A schema that cannot be used, now or later."""
+    """A schema is invalid or unsupported. Retrying is useless."""
 
     code = "bad-schema"
 
 
 class SchemaUnavailableError(InputError):
-    """The registry does not give a schema now; it may later, so events wait."""
+    """The registry does not return a schema now; it may later, so events wait."""
 
     def __init__(self, message: str) -> None:
         super().__init__("registry-unavailable", message)
 
 
 class BodyError(ValueError):
-    """A body that is not of its schema, or an event that the schema has no place for."""
+    """A body does not match its schema, or an event cannot be encoded by it."""
 
 
 def library(name: str, mapper: str) -> Any:
@@ -48,6 +48,6 @@ def library(name: str, mapper: str) -> Any:
 
 
 def short(error: object) -> str:
-    """Return what a library says, on one line of bounded length."""
+    """Return a library's message as one line of bounded length."""
     said = " ".join(str(error).split()) or type(error).__name__
     return said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]}…"

@@ -1,6 +1,6 @@
 """Protobuf: bodies → values by field, and events → bodies. Types are built from descriptors, not from generated code.
 
-A field of a message type is what it holds: a wrapper its value, a timestamp its milliseconds, others a map of fields.
+Fields of message types are converted: a wrapper to its value, a timestamp to milliseconds, others to a map of fields.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ The library refuses negative values for unsigned fields.
 
 
 def protobuf_decoder(schema: RegisteredSchema, message: str, framed: bool) -> Callable[[bytes], Any]:
-    """Return what reads bodies of `schema`: of the message that a body says (`framed`), or of `message`.
+    """Return a decoder of bodies of `schema`: of the message that each body names (`framed`), or of `message`.
 
     Raises:
         SchemaError: it cannot be used.
@@ -67,7 +67,7 @@ def protobuf_decoder(schema: RegisteredSchema, message: str, framed: bool) -> Ca
 def protobuf_encoder(
     schema: RegisteredSchema, message: str, framed: bool, attributes: Sequence[tuple[str, str]]
 ) -> Callable[[Mapping[str, Any]], bytes]:
-    """Return what writes events of these attributes as `message`, the first of the schema if it is empty.
+    """Return an encoder of events with these attributes as `message`; empty: the first of the schema.
 
     Raises:
         SchemaError: it cannot be used, or does not fit the attributes.
@@ -91,7 +91,7 @@ def protobuf_encoder(
                 continue  # a field without a value is not written
             try:
                 write(event, row[name])
-            except Exception as error:  # whatever the library stumbles over is the event's fault
+            except Exception as error:  # any exception of the library means an event that does not fit
                 raise BodyError(f"{name} does not fit the schema: {short(error)}") from error
         try:
             return before + bytes(event.SerializeToString())
@@ -106,7 +106,7 @@ def _class(descriptor: Any) -> Any:
 
 
 def _at(file: Any, indexes: Sequence[int]) -> Any:
-    """Return the message to which the indexes of a body lead."""
+    """Return the message type at the indexes of a body."""
     inner = list(file.message_types_by_name.values())
     found: Any = None
     for index in indexes:
@@ -140,7 +140,7 @@ def _named(file: Any, name: str) -> tuple[Any, tuple[int, ...]]:
 
 
 def _kind(field: Any) -> str:
-    """Return what a field holds, as `_FITTING` names it."""
+    """Return the kind of a field's values, as in `_FITTING`."""
     if _repeated(field):
         return "repeated"
     if field.message_type is not None:
@@ -165,7 +165,7 @@ def _repeated(field: Any) -> bool:
 
 
 def _setter(field: Any, kind: str) -> Callable[[Any, Any], None]:
-    """Return what puts a value of an attribute of type `kind` into the field of a message."""
+    """Return a function that sets the field of a message to a value of an attribute of type `kind`."""
     name = field.name
     if kind == "object" and _kind(field) != "bytes":
         json_format = library("google.protobuf.json_format", "protobuf")
@@ -187,7 +187,7 @@ def _setter(field: Any, kind: str) -> Callable[[Any, Any], None]:
 
 
 def _plain(message: Any) -> Any:
-    """Return a message as its fields; the library lets none nest deeper than it can walk."""
+    """Return a message as a map of its fields; the library limits the nesting."""
     full = message.DESCRIPTOR.full_name
     if full in _WRAPPERS:
         return message.value

@@ -1,11 +1,11 @@
 """Client of a schema registry that speaks Confluent's REST API.
 
-    GET  /schemas/ids/<id>                      the schema that a body names
+    GET  /schemas/ids/<id>                      the schema that a body refers to
     GET  /subjects/<subject>/versions/<version> the schema that a plan names
-    POST /subjects/<subject>/versions           a plan's own schema, which has its number then
+    POST /subjects/<subject>/versions           registers a plan's own schema and returns its number
 
-A schema never changes once it has a number, so what was read is kept. Requests use `WebClient`: answers are bounded,
-redirects are not followed, and connections go only to allowed addresses.
+A schema with a number never changes, so schemas are cached. Requests use `WebClient`: responses are bounded, redirects
+are not followed, and connections go only to allowed addresses.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MOST_REFERENCES = 64
 MOST_WHOLE_BYTES = 4 * MOST_SCHEMA_BYTES
 """The most schemas that a schema may refer to, directly or indirectly, and their total length."""
 TIMEOUT_S, LOOKUP_S = 5.0, 15.0
-"""Seconds for one request, and for all that a schema with its references takes."""
+"""Seconds for one request, and for all requests of a schema with its references."""
 PAUSE_S = 1.0
-"""How long to wait before a registry that did not answer is asked again."""
+"""How long to wait after a registry did not respond."""
 UNKNOWN_S = 30.0
-"""How long to wait before a number that the registry does not know is asked for again."""
+"""How long to wait before a number that was unknown to the registry is requested again."""
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
@@ -74,7 +74,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema, its number in the registry (-1: it has none), and those that it refers to, by name, its own first."""
+    """A schema, its number in the registry (-1: none), and its references by name, dependencies first."""
 
     type: str
     text: str | bytes
@@ -82,13 +82,13 @@ class RegisteredSchema:
     references: tuple[tuple[str, str], ...] = ()
 
     def size(self) -> int:
-        """Return how long the schema is with those that it refers to."""
+        """Return the size of the schema with its references."""
         return len(self.text) + sum(len(text) for _, text in self.references)
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryAddress:
-    """The address and credentials of a registry; plain data. `guard` checks addresses of its host, None allows any."""
+    """The address and credentials of a registry. `guard` checks addresses of its host; None allows any."""
 
     url: str
     credentials: tuple[str, str] | None = field(default=None, repr=False)
@@ -106,7 +106,7 @@ class RegistryAddress:
 
 
 class SchemaRegistry:
-    """Reads schemas by number or subject and keeps them. Any thread may call it; one request is under way at a time."""
+    """A cached view of a registry. Thread-safe; it sends one request at a time."""
 
     def __init__(self, address: RegistryAddress, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = address.url.strip().rstrip("/")
@@ -155,7 +155,7 @@ class SchemaRegistry:
         """Return the schema with its number, under which the registry keeps it as a version of `subject`.
 
         Raises:
-            SchemaError: the registry refuses it, as a rule because consumers could not read it.
+            SchemaError: the registry refuses it, usually because it is incompatible with earlier versions.
             SchemaUnavailableError: the registry does not say now.
         """
         body = {"schema": _text_of(schema), **({} if schema.type == AVRO else {"schemaType": schema.type})}
@@ -166,7 +166,7 @@ class SchemaRegistry:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Have the registry to oneself, for as long as a lookup may take."""
+        """Acquire the registry for one lookup."""
         if not self._lock.acquire(timeout=TIMEOUT_S):
             raise SchemaUnavailableError("the schema registry is slow: another request is still running")
         try:
@@ -187,14 +187,14 @@ class SchemaRegistry:
         return found
 
     def _whole(self, found: _Found, number: int, left: int = MOST_REFERENCES) -> RegisteredSchema:
-        """Return the schema with those that it refers to."""
+        """Return the schema with its references."""
         references: dict[str, str] = {}
         self._add(found, references, left, ())
         id_ = number if number >= 0 else found.id
         return RegisteredSchema(found.schema_type.upper(), found.schema, id_, tuple(references.items()))
 
     def _add(self, found: _Found, references: dict[str, str], left: int, path: tuple[str, ...]) -> None:
-        """Add what `found` refers to, each after what it refers to itself."""
+        """Add the references of `found`, each after its own references."""
         for one in found.references:
             if one.name in references:
                 continue
@@ -242,7 +242,7 @@ class SchemaRegistry:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Remember a registry that does not answer, so that not every event waits for it."""
+        """Make a request, and remember a registry that does not respond, so that not every event waits for it."""
         try:
             yield
         except (OSError, ReachError, SchemaUnavailableError) as error:  # what `requests` raises is an OSError

@@ -14,12 +14,12 @@ from query_plan.connectors.options import path_of
 from query_plan.connectors.schemas import REGISTRY, SchemaOptions, in_map
 
 TYPES = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
-"""The registries' names of the mappers' schema types."""
+"""The name of each mapper's schema type in registries."""
 _LIBRARIES = {"avro": "fastavro", "jsonschema": "jsonschema_rs", "protobuf": "google.protobuf"}
 
 
 def own_schema(kind: str, options: SchemaOptions, where: str) -> RegisteredSchema | None:
-    """Return the schema that the plan itself gives, or None.
+    """Return the schema that the plan contains, or None.
 
     Raises:
         ConfigError: its file cannot be read, or the mapper's library is not installed.
@@ -31,14 +31,14 @@ def own_schema(kind: str, options: SchemaOptions, where: str) -> RegisteredSchem
 
 
 def mapper_guard(guard: Guard | None, given: Collection[str]) -> Guard | None:
-    """Return the guard of a mapper's registry, or None if the operator has `given` the address."""
+    """Return the guard of a mapper's registry; None if its address is from the configuration (`given`)."""
     return None if in_map(REGISTRY) in given else guard
 
 
 def registry_address(
     options: SchemaOptions, guard: Guard | None, use: Literal["source", "sink"]
 ) -> RegistryAddress | None:
-    """Return where the registry is, or None without one."""
+    """Return the address of the registry, or None without one."""
     if not options.schema_registry:
         return None
     credentials = (options.basic_auth_username, options.basic_auth_password) if options.basic_auth_username else None

@@ -57,7 +57,7 @@ class _CsvWriter:
         self._attributes = schema.attributes
         self._delimiter = delimiter
         self._order = order
-        # The mark of byte order would be taken for one at the start of a body.
+        # at the start of a body it would be read as a byte order mark, so it is quoted
         self._special = re.compile(rf'["\r\n\ufeff{re.escape(delimiter)}]')
 
     def events(self, batch: pa.RecordBatch) -> list[bytes]:

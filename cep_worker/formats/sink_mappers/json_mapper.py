@@ -27,7 +27,7 @@ _CONTENT_TYPE = "application/json"
 
 
 _SAMPLES = {"string": "x", "bool": True, "object": None}
-"""A value of each type, as a template that is checked gets it; numbers are 0."""
+"""Sample values of each type, with which templates are checked."""
 
 
 def json_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
@@ -92,11 +92,11 @@ def _objects(batch: pa.RecordBatch, timed: bool, form: str) -> list[bytes]:
 
 
 def _plain_texts(column: pa.Array) -> list[str] | None:
-    """Return the values of a column of texts if each is its own JSON text within quotes; else None."""
+    """Return the values of a string column if no value needs escaping; else None."""
     if not pa.types.is_string(column.type) or column.null_count:
         return None
     values: list[str] = column.to_pylist()
-    # An escaped character is longer, so nothing is escaped in a list of brackets, quotes, commas and these bytes.
+    # Escaping makes text longer: without it the JSON list is exactly these bytes plus brackets, quotes and commas.
     unescaped = pc.sum(pc.binary_length(column)).as_py() + 3 * len(values) + 1 if values else 2
     return values if len(msgspec.json.encode(values)) == unescaped else None
 
@@ -114,13 +114,13 @@ def _join(events: list[bytes]) -> bytes:
 
 
 def _escaped(_: str, value: Any) -> str:
-    """Return a value as JSON, text without its quotes, which the template has."""
+    """Return a value as JSON, strings without quotes, which the template contains."""
     text = msgspec.json.encode(value).decode()
     return text[1:-1] if isinstance(value, str | bytes) else text
 
 
 def _escaped_column(_: str, column: pa.Array) -> list[str]:
-    """Return the values as `_escaped` does."""
+    """Apply `_escaped` to a column."""
     plain = _plain_texts(column)
     if plain is not None:
         return plain

@@ -20,7 +20,7 @@ MakeMapper = Callable[[Mapping[str, str], StreamSchema, str, Guard | None], Sink
 
 
 def _unguarded(make: Callable[[Mapping[str, str], StreamSchema, str], SinkMapper]) -> MakeMapper:
-    """Return the maker of a mapper that reaches nothing."""
+    """Return the factory of a mapper that accesses no other system."""
     return lambda given, schema, where, _: make(given, schema, where)
 
 
@@ -37,10 +37,10 @@ SINK_MAPPERS: dict[str, MakeMapper] = {
 
 
 def sink_mapper(connector: Connector, schema: StreamSchema, default: str, guard: Guard | None = None) -> SinkMapper:
-    """Return the mapper that a sink asks for, or its type's `default` one; `guard` judges where it gets its schema.
+    """Return the mapper of a sink, by default its type's `default`; `guard` checks where it gets its schema.
 
     Raises:
-        ConfigError: it asks for the impossible.
+        ConfigError: the mapper's options cannot be used.
     """
     kind = default if connector.mapper in ("", "passThrough") else connector.mapper
     where = f"@map(type='{kind}') of stream {connector.stream}"

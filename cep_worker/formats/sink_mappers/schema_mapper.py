@@ -1,4 +1,4 @@
-"""Events as Avro, Protobuf or JSON by a schema, one a body; the number of the schema may be in front of it."""
+"""Events as Avro, Protobuf or JSON by a schema, one event per body, optionally prefixed by the schema's number."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ CONTENT_TYPES = {"avro": "avro/binary", "jsonschema": "application/json", "proto
 def schema_mapper(
     kind: str, given: Mapping[str, str], schema: StreamSchema, where: str, guard: Guard | None
 ) -> SinkMapper:
-    """Return the mapper that the options ask for.
+    """Return the mapper with these options.
 
     Raises:
-        ConfigError: options that cannot be used, or a schema of the plan's own that does not fit the stream.
+        ConfigError: options cannot be used, or the plan's own schema does not fit the stream.
     """
     options = read_options(SCHEMA_OPTIONS["sink"][kind], given, where)
     own = own_schema(kind, options, where)
@@ -72,7 +72,7 @@ class SchemaMapper(SinkMapper):
         self._before = b""
 
     def problem(self) -> str:
-        """Return why no event can be encoded now, or nothing."""
+        """Return why no event can be encoded now; empty if events can be."""
         try:
             self._ready()
         except (SchemaError, SchemaUnavailableError) as error:
@@ -80,7 +80,7 @@ class SchemaMapper(SinkMapper):
         return ""
 
     def encoder(self, schema: RegisteredSchema) -> Encode:
-        """Return what writes events by `schema`.
+        """Return an encoder of events by `schema`.
 
         Raises:
             SchemaError: it cannot be used, or does not fit the stream.

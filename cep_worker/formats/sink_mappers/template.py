@@ -15,9 +15,9 @@ from topology.events.frames import event_columns
 
 Row = dict[str, Any]
 ValueText = Callable[[str, Any], str]
-"""The text of a value of some type."""
+"""Returns the text of a value of a type."""
 ColumnTexts = Callable[[str, pa.Array], Sequence[str]]
-"""The texts of the values of a column of some type: as ValueText returns them, faster."""
+"""Returns the texts of the values of a column, as ValueText does for each."""
 
 
 class UnfitEventsError(CepError):
@@ -31,7 +31,7 @@ class UnfitEventsError(CepError):
 
 
 class SinkMapper:
-    """Encodes the events of one stream.
+    """Encode the events of one stream.
 
     `write` returns them one by one, `join` groups them into payloads, and `alone`, if given, makes one a payload.
     `joined` puts `header`, if there is one, before the first event. Mappers with `one_event_a_body` cannot join events.
@@ -129,9 +129,9 @@ class Template:
 
 
 def parts_by_text(batch: pa.RecordBatch, template: Template) -> dict[str, pa.RecordBatch]:
-    """Return the events of `batch` by the text that `template` makes of each, in the order in which texts come first.
+    """Group the events of `batch` by the text that `template` produces, in the order of first occurrence.
 
-    Events of one text keep their order.
+    Events with the same text keep their order.
     """
     places: dict[str, list[int]] = {}
     for place, text in enumerate(template.fill_all(batch)):

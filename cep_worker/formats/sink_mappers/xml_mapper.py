@@ -31,7 +31,7 @@ _FORBIDDEN = dict.fromkeys([*(set(range(0x20)) - {0x9, 0xA, 0xD}), 0xFFFE, 0xFFF
 """Characters that XML does not allow."""
 _IN_ELEMENT = {**_FORBIDDEN, **_ESCAPES}
 _IN_TEMPLATE = {**_IN_ELEMENT, ord('"'): "&quot;", ord("'"): "&apos;"}
-"""A template may have its values within quotes."""
+"""Characters that are escaped, including quotes, since templates may use values in XML attributes."""
 
 
 def xml_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
@@ -71,7 +71,7 @@ def _check(document: bytes, where: str) -> None:
     try:
         parsed(document)
     except EventsRejectedError as error:
-        problem = error.message.replace("the body", "what the template makes")
+        problem = error.message.replace("the body", "the output of the template")
         raise ConfigError(f"{where}: payload: {problem}") from error
 
 

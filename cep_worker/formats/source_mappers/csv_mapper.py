@@ -27,16 +27,16 @@ from query_plan.connectors.options import read_options
 
 MOST_COLUMNS = 10_000
 MOST_SHORT, MOST_PADDING = 1_000_000, 16_777_216
-"""Limits of wrong and missing values: a small body must not become a large one."""
+"""Limits of wrong and missing values, so that a small body cannot expand to a large batch."""
 _END = "\x03"
-"""The text of each field of an appended last line, which an unclosed quote would swallow."""
+"""The text in an appended last line, by whose absence an unclosed quote is detected."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
-    """`places` are the columns of the attributes, from 0; empty: they are the columns, in their order.
+    """The layout of CSV. `places` are the columns of the attributes, from 0; empty: the attributes' own order.
 
-    `header` is true when the first line is none of values. `lenient` takes the values that a line is short of for null.
+    `header`: the first line has no values. `lenient`: missing values at the end of a line are null.
     """
 
     delimiter: str = ","
@@ -54,10 +54,10 @@ class CsvFormat:
 
 
 def csv_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> CsvFormat:
-    """Return the format that the options of a mapper ask for.
+    """Return the format with the options of a mapper.
 
     Raises:
-        ConfigError: what cannot be used.
+        ConfigError: an option cannot be used.
     """
     paths, others = split_paths(given)
     options = read_options(CsvSourceOptions, others, where)
@@ -86,7 +86,7 @@ def csv_place(attribute: str, text: str, where: str) -> int:
     """Return the column of an attribute, from 0.
 
     Raises:
-        ConfigError: what is none.
+        ConfigError: the text is not the number of a column.
     """
     refuse_transport(attribute, text, where)
     number = text.strip()
@@ -105,7 +105,7 @@ class CsvEvents:
         self._places = form.places or tuple(range(len(schema.attributes)))
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """Return the events of the lines of `body`; empty lines are passed over.
+        """Return the events of the lines of `body`; empty lines are skipped.
 
         Raises EventsRejectedError.
         """
@@ -134,7 +134,7 @@ class CsvEvents:
             raise _too_short()
         padded = (row.text + self._form.delimiter * (width - row.actual_columns) for row in short)
         fixed, _ = self._parsed("\n".join(padded), width)
-        # The location of each line's row: in `table`, after it in `fixed`, or nowhere.
+        # where each line's row is: in `table`, in `fixed` after it, or nowhere
         whole = table.num_rows
         found = np.full(whole + len(wrong), -1)
         found[[row.number - 1 for row in short]] = np.arange(whole, whole + len(short))
@@ -163,7 +163,7 @@ class CsvEvents:
             rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._form.delimiter)
             first = next(filter(None, rows), [])
         except csv.Error:
-            pass  # the fields are too long for Python's reader; whether they fit shows below
+            pass  # the fields are too long for Python's reader, pyarrow decides below
         return min(max(len(first), max(self._places) + 1), MOST_COLUMNS)
 
     def _parsed(self, text: str, width: int) -> tuple[pa.Table, list[pyarrow.csv.InvalidRow]]:
@@ -195,7 +195,7 @@ class CsvEvents:
         except pa.ArrowException as error:
             if len(wrong) > MOST_SHORT:
                 raise _too_short() from None
-            if len(wrong) > MOST_DETAILS:  # more details would not help
+            if len(wrong) > MOST_DETAILS:  # more details do not help users
                 details = [self._misfit(row, width) for row in wrong]
                 raise events_rejected(self._stream, self._numbered(details), text.rstrip().count("\n") + 1) from None
             raise _broken(f"is not CSV: {error}") from error

@@ -1,9 +1,9 @@
 """JSON events of one stream → record batches.
 
-Either all events of a body fit, or none is taken.
+Either all events of a body fit, or none is accepted.
 
-The types are compiled into a msgspec decoder, which checks while it reads; columns are then built whole. Only a body
-that does not fit is looked at again, event by event, to say what is wrong with it.
+The types are compiled into a msgspec decoder, which validates while it parses; then whole columns are built. Only a
+body that does not fit is parsed again, event by event, to report what is wrong.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JSON_TYPES: dict[str, Any] = {
 """The JSON type of each attribute type; `object` is JSON in base64."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""With which some programs begin texts in UTF-8."""
+"""The byte order mark, with which some programs begin UTF-8 texts."""
 _ENVELOPED = re.compile(rb'\s*(?:\[\s*)?\{\s*"event"\s*:\s*\{')
 _NO_KEY = re.compile(r"""[\x00-\x1f"\\]""")
 """Characters that the decoder does not accept in keys."""
@@ -101,7 +101,7 @@ class JsonEvents:
         return self.batch(self.decode(body), now_ms)
 
     def decode(self, body: bytes) -> list[Any]:
-        """Return the events of a JSON text as `batch` takes them, also together with those of other texts.
+        """Return the decoded events of a JSON text for `batch`, which may combine those of several texts.
 
         Raises:
             EventsRejectedError: an event does not fit.
@@ -115,7 +115,7 @@ class JsonEvents:
             raise EventsRejectedError("broken-json", f"the body is not JSON: {error}") from error
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """Return the events of NDJSON, one to a line; empty lines are passed over.
+        """Return the events of NDJSON, one per line; empty lines are skipped.
 
         Problems are numbered by event, the first is `first_index`. Raises EventsRejectedError.
         """
@@ -151,7 +151,7 @@ class JsonEvents:
             fields.append((f"a{position}", value, None) if self._lenient else (f"a{position}", value))
         if self._time_key is not None:
             keys["t"] = self._time_key
-            # A key of the user's own choice must be there; `_timestamp` may be left out.
+            # a key that the user chose is required, `_timestamp` is optional
             fields.append(("t", Long | UnsetType, UNSET) if self._time_key == TIMESTAMP else ("t", Long))
         return msgspec.defstruct("Event", fields, rename=keys, forbid_unknown_fields=True, kw_only=True, gc=False)
 
@@ -165,7 +165,7 @@ class JsonEvents:
         """Return the batch of decoded events; problems are numbered from `first_index`.
 
         Raises:
-            EventsRejectedError: a value or time cannot be kept.
+            EventsRejectedError: a value or time is out of range.
         """
         columns = [list(map(getter, events)) for getter in self._getters]
         try:
@@ -211,9 +211,9 @@ class JsonEvents:
             raise events_rejected(self._schema.stream, [misfit], len(times))
 
     def _explain(self, events: list[Any], first_index: int) -> list[Any]:
-        """Return the events if they fit after all, or raise with what is wrong.
+        """Return events that the fast decoder rejected but that are valid, or raise EventsRejectedError.
 
-        Such are lists that mix bare and enveloped events, and values other than texts for strings and objects.
+        Valid are lists that mix bare and enveloped events, and values other than text for strings and objects.
         """
         events = [self._as_texts(event) for event in events]
         misfits: list[InvalidEvent] = []
@@ -229,7 +229,7 @@ class JsonEvents:
             raise EventsRejectedError("bad-events", f"an event does not fit {self._schema.stream}: {error}") from error
 
     def _as_texts(self, event: Any) -> Any:
-        """Return the event with texts for strings and objects: any JSON value can be one."""
+        """Return the event with JSON text as values of strings and objects, which accept any JSON value."""
         if not isinstance(event, dict):
             return event
         return {name: text_of(self._types.get(name, ""), value) for name, value in event.items()}
@@ -258,9 +258,9 @@ class JsonEvents:
 
 
 def text_of(kind: str, value: Any) -> Any:
-    """Return a value that is not text as an attribute of type `kind` has it: its JSON text, of an object in base64.
+    """Convert a value of a string or object attribute to text: its JSON, in base64 for an object.
 
-    Values of other types stay what they are.
+    Text, null, and values of other types are returned unchanged.
     """
     if value is None or isinstance(value, str) or kind not in ("string", "object"):
         return value
@@ -269,7 +269,7 @@ def text_of(kind: str, value: Any) -> Any:
 
 
 def _value_problem(kind: str, value: Any) -> str:
-    """Return what keeps `value` from being of type `kind`, or nothing."""
+    """Return why `value` is not of type `kind`; empty if it is."""
     if value is None:
         return ""
     try:
@@ -292,7 +292,7 @@ def decoded(body: bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        EventsRejectedError: it is none.
+        EventsRejectedError: the text is not JSON.
     """
     try:
         return msgspec.json.decode(body.removeprefix(BYTE_ORDER_MARK))

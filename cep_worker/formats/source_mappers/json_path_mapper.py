@@ -27,12 +27,12 @@ from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 WHOLE = "$"
-"""The path to all of a body."""
+"""The path of the whole body."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonMapping:
-    """`enclosing` leads to an event or to a list of them, and `paths` from there to the value of each attribute.
+    """Paths into JSON: `enclosing` to an event or a list of events, and `paths` from there to each attribute.
 
     Without paths attributes are found by their names.
     """
@@ -43,16 +43,16 @@ class JsonMapping:
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """JSON with the layout of `mapping`, or the one that JsonEvents expects.
+    """JSON with the layout of `mapping`; None: the layout of JsonEvents.
 
-    `lenient` takes a missing attribute for null.
+    With `lenient` missing attributes are null.
     """
 
     lenient: bool = False
     mapping: JsonMapping | None = None
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> JsonEvents | JsonPathEvents:
-        """Return what reads the events of `schema`.
+        """Return a reader of the events of `schema`.
 
         Raises:
             InputError: `timestamp` cannot be used as the time of events.
@@ -63,10 +63,10 @@ class JsonFormat:
 
 
 def json_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> JsonFormat:
-    """Return the format that the options of a mapper ask for.
+    """Return the format with the options of a mapper.
 
     Raises:
-        ConfigError: what cannot be used.
+        ConfigError: an option cannot be used.
     """
     paths, others = split_paths(given)
     options = read_options(JsonSourceOptions, others, where)
@@ -94,10 +94,10 @@ def json_mapping(given: Mapping[str, str], enclosing: str, schema: StreamSchema,
 
 
 class JsonPathEvents:
-    """Reads events like JsonEvents, from where `mapping` says.
+    """Read events as JsonEvents does, from the places in `mapping`.
 
-    A value may also be a text that reads as its attribute's type; any value is taken for a string, as its JSON text if
-    it is none, and for an object.
+    A value may also be a string that can be parsed as its attribute's type. Strings and objects accept any value, as
+    its JSON text.
     """
 
     def __init__(self, mapping: JsonMapping, schema: StreamSchema, timestamp_key: str | None, lenient: bool) -> None:
@@ -140,13 +140,13 @@ class JsonPathEvents:
 
     def _mapped(self, event: Any) -> Any:
         if not isinstance(event, dict | list):
-            return event  # no path leads into it, and it is refused
+            return event  # paths cannot be applied to it, and JsonEvents refuses it
         found = ((name, path.read(event)) for name, path in self._paths.items())
         return {name: _as_type(self._types[name], value) for name, value in found if value is not MISSING}
 
 
 def _as_type(kind: str, value: Any) -> Any:
-    """`value` as JsonEvents expects one of type `kind`; what cannot be one stays, and is refused there."""
+    """Convert `value` to what JsonEvents expects for type `kind`; a value that cannot be converted is refused there."""
     if value is None:
         return None
     if kind == "object":

@@ -1,4 +1,4 @@
-"""The mappers that `@map` of a source may name, and what they have in common.
+"""The mappers that `@map` of a source may name, and their interface.
 
 options of @map ──▶ format (plain data) ──▶ reader of a stream's events ──▶ body → record batch
 """
@@ -26,7 +26,7 @@ DEFAULT = "json"
 
 
 class BodyReader(Protocol):
-    """Reads bodies of one format for one stream.
+    """Read bodies of one format for one stream.
 
     Any thread may call it.
     """
@@ -48,10 +48,10 @@ class BodyReader(Protocol):
 
 @runtime_checkable
 class LineReader(BodyReader, Protocol):
-    """Also reads bodies with one text per line, in pieces."""
+    """Also read bodies with one text per line, in pieces."""
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """Decode events from whole lines, which are a part of a body.
+        """Decode events from complete lines, which are a part of a body.
 
         Args:
             body: Whole lines.
@@ -65,7 +65,7 @@ class LineReader(BodyReader, Protocol):
 
 @runtime_checkable
 class BodiesReader(BodyReader, Protocol):
-    """Also reads many bodies at once, one event each."""
+    """Also read many bodies at once, one event each."""
 
     def read_bodies(self, bodies: Sequence[bytes], now_ms: int) -> pa.RecordBatch:
         """Return the events of the bodies, in order.
@@ -77,7 +77,7 @@ class BodiesReader(BodyReader, Protocol):
 
 @runtime_checkable
 class JoiningReader(BodyReader, Protocol):
-    """Makes one batch of the events of many bodies, which costs little more than one of a single event."""
+    """Also build one batch from the events of many bodies, which costs little more than a batch of one event."""
 
     def decode(self, body: bytes) -> list[Any]:
         """Return the events of `body`.
@@ -116,7 +116,7 @@ MakeFormat = Callable[[Mapping[str, str], StreamSchema, str, Guard | None], Sour
 
 
 def _unguarded(make: Callable[[Mapping[str, str], StreamSchema, str], SourceFormat]) -> MakeFormat:
-    """Return the maker of a format that reaches nothing."""
+    """Return the factory of a format that accesses no other system."""
     return lambda given, schema, where, _: make(given, schema, where)
 
 
@@ -132,9 +132,9 @@ SOURCE_MAPPERS: dict[str, MakeFormat] = {
 
 
 def source_format(connector: Connector, schema: StreamSchema, where: str, guard: Guard | None = None) -> SourceFormat:
-    """Return the format that the mapper of `connector` asks for; `guard` judges where it gets its schemas.
+    """Return the format of the mapper of `connector`; `guard` checks where it gets its schemas.
 
-    ConfigError, which says `where`, for what cannot be used.
+    Raises ConfigError, which names `where`, for an option that cannot be used.
     """
     kind = DEFAULT if connector.mapper in ("", "passThrough") else connector.mapper
     if kind not in SOURCE_MAPPERS:

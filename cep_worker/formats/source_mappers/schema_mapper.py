@@ -2,7 +2,7 @@
 
     body ──▶ number of its schema ──▶ registry (once for each number) ──▶ decoder ──▶ fields ──▶ attributes
 
-Fields that are no attributes are passed over. The time of an event is where JSON has it.
+Fields that are not attributes are ignored. The time of an event is found as in JSON.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WHOLE = "$"
 
 @dataclass(frozen=True, slots=True)
 class SchemaFormat:
-    """Bodies of a mapper of `kind`: of the plan's `own` schema, or of those of a registry."""
+    """The format of a mapper of `kind`, with the plan's `own` schema or those of a registry."""
 
     kind: str
     options: SchemaOptions = field(repr=False)
@@ -57,7 +57,7 @@ class SchemaFormat:
     paths: tuple[tuple[str, str], ...]
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> SchemaReader:
-        """Return what reads the events of `schema`.
+        """Return a reader of the events of `schema`.
 
         Raises:
             InputError: `timestamp` cannot be used as the time of events.
@@ -65,7 +65,7 @@ class SchemaFormat:
         return SchemaReader(self, schema, timestamp)
 
     def decoder(self, schema: RegisteredSchema, reader: RegisteredSchema | None) -> Decode:
-        """Return what reads bodies of `schema`.
+        """Return a decoder of bodies of `schema`.
 
         Raises:
             SchemaError: it cannot be used.
@@ -80,10 +80,10 @@ class SchemaFormat:
 def schema_format(
     kind: str, given: Mapping[str, str], schema: StreamSchema, where: str, guard: Guard | None
 ) -> SchemaFormat:
-    """Return the format that the options of a mapper ask for.
+    """Return the format with the options of a mapper.
 
     Raises:
-        ConfigError: what cannot be used.
+        ConfigError: an option cannot be used.
     """
     paths, others = split_paths(given)
     options = read_options(SCHEMA_OPTIONS["source"][kind], others, where)
@@ -103,10 +103,10 @@ def schema_format(
 
 
 class SchemaReader:
-    """Reads bodies, one event each. Any thread may call it."""
+    """Read bodies, one event each. Thread-safe."""
 
     def __init__(self, form: SchemaFormat, schema: StreamSchema, timestamp: str | None) -> None:
-        """Make the reader of a stream's events.
+        """Create the reader of a stream's events.
 
         Raises:
             InputError: `timestamp` cannot be used as the time of events.
@@ -128,7 +128,7 @@ class SchemaReader:
         """Return the event of a body.
 
         Raises:
-            EventsRejectedError: it is none, or does not fit.
+            EventsRejectedError: the body does not contain an event of the stream.
             SchemaUnavailableError: its schema is not available now.
         """
         return self.read_bodies([body], now_ms)
@@ -137,7 +137,7 @@ class SchemaReader:
         """Return the events of several bodies.
 
         Raises:
-            EventsRejectedError: one of them is none, or does not fit.
+            EventsRejectedError: a body does not contain an event of the stream.
             SchemaUnavailableError: a schema is not available now.
         """
         events = [self._event(body, index) for index, body in enumerate(bodies)]
@@ -160,7 +160,7 @@ class SchemaReader:
             raise EventsRejectedError("bad-schema", problem, [InvalidEvent(index, "", problem)]) from error
 
     def _decoder_of(self, number: int) -> Decode:
-        """Return what reads bodies of the schema with this number in the registry."""
+        """Return the decoder of the schema with this number in the registry."""
         assert self._registry is not None  # noqa: S101 - options with framed bodies name one
         known = self._decoders.get(number)
         if known is None:
@@ -177,7 +177,7 @@ class SchemaReader:
         return known
 
     def _decoder(self) -> Decode:
-        """Return what reads bodies that do not name their schema."""
+        """Return the decoder of bodies that do not name their schema."""
         if self._fixed is None:
             schema = self._named()
             assert schema is not None  # noqa: S101 - options without framed bodies name one
@@ -185,7 +185,7 @@ class SchemaReader:
         return self._fixed
 
     def _named(self) -> RegisteredSchema | None:
-        """Return the plan's own schema, or the one that it names in the registry."""
+        """Return the plan's own schema, or the schema in the registry that it names."""
         options, registry = self._form.options, self._registry
         if self._form.own is not None or registry is None or not options.named():
             return self._form.own
@@ -194,7 +194,7 @@ class SchemaReader:
         return registry.by_subject(options.schema_subject, options.schema_version)
 
     def _attributes(self, record: Any) -> dict[str, Any]:
-        """Return the attributes of an event, as JSON has them."""
+        """Return the attributes of an event in their JSON form."""
         if not isinstance(record, dict):
             raise BodyError("the body is not a record with fields")
         event = {}

@@ -37,7 +37,7 @@ class TextFormat:
     """`delimiter` is the line that separates events; empty: a body is one event.
 
     `patterns` are RE2 patterns, and `groups` give for each attribute the pattern and the group that match it; without
-    patterns each line holds one attribute. `lenient` takes a missing attribute for null.
+    patterns each line holds one attribute. With `lenient` missing attributes are null.
     """
 
     delimiter: str = ""
@@ -46,7 +46,7 @@ class TextFormat:
     groups: tuple[tuple[int, int], ...] = ()
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> TextEvents | MatchedEvents:
-        """Return what reads the events of `schema`.
+        """Return a reader of the events of `schema`.
 
         Raises:
             InputError: `timestamp` cannot be used as the time of events.
@@ -55,10 +55,10 @@ class TextFormat:
 
 
 def text_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> TextFormat:
-    """Return the format that the options of a mapper ask for.
+    """Return the format with the options of a mapper.
 
     Raises:
-        ConfigError: what cannot be used.
+        ConfigError: an option cannot be used.
     """
     paths, others = split_paths(given)
     written, others = split_options(others, "regex")
@@ -78,7 +78,7 @@ def text_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> T
 
 
 def _pattern(name: str, text: str, where: str) -> tuple[str, int]:
-    """Return a pattern as RE2 takes it, and how many groups it has."""
+    """Return a pattern in RE2's syntax, and the number of its groups."""
     pattern, count = named_groups(text)
     try:
         pc.extract_regex(pa.array([""]), pattern)
@@ -90,7 +90,7 @@ def _pattern(name: str, text: str, where: str) -> tuple[str, int]:
 
 
 def _group(attribute: str, text: str, patterns: Mapping[str, tuple[str, int]], where: str) -> tuple[int, int]:
-    """Return the number of the pattern and the group that `A[1]`, or `A` for that, names."""
+    """Return the numbers of the pattern and the group that `A[1]` names; `A` means `A[1]`."""
     refuse_transport(attribute, text, where)
     found = _GROUP.fullmatch(text)
     if found is None or found["pattern"] not in patterns:
@@ -156,12 +156,12 @@ class TextEvents:
                 column.append(text)
                 if problem:
                     misfits.append(InvalidEvent(index, name, problem))
-            if len(misfits) >= MOST_DETAILS:  # more details would not help
+            if len(misfits) >= MOST_DETAILS:  # more details do not help users
                 raise events_rejected(self._stream, misfits, len(events))
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _value(self, kind: str, text: str | None) -> tuple[str | None, str]:
-        """Return the text of a value, and what is wrong with it, or nothing."""
+        """Return the text of a value, and what is wrong with it (empty: nothing)."""
         if text is None or (kind != "string" and not text):
             return None, "" if self._form.lenient else f"is missing ({kind})"
         if text == "null":
@@ -177,7 +177,7 @@ class TextEvents:
 
 
 class MatchedEvents:
-    """Reads what groups of patterns find in the text of an event."""
+    """Read attributes from the groups of patterns that match the text of an event."""
 
     def __init__(self, form: TextFormat, schema: StreamSchema, timestamp: str | None) -> None:
         self._form = form
@@ -211,15 +211,15 @@ def _null_rows(texts: pa.Array) -> Sequence[int]:
 
 
 def without_commas(kind: str, text: str) -> str:
-    """Return a number without the commas between its digits, as Siddhi's mapper reads it."""
+    """Remove the commas between the digits of a number, as Siddhi's mapper does."""
     return text if kind in ("bool", "object") else text.replace(",", "")
 
 
 def split_events(body: bytes, delimiter: str) -> list[str]:
-    """Return the texts of the events of a body, which lines `delimiter` part, if there is one.
+    """Return the texts of the events of a body, separated by lines `delimiter`, if there is one.
 
     Raises:
-        EventsRejectedError: it is not text.
+        EventsRejectedError: the body is not UTF-8.
     """
     try:
         text = body.decode("utf-8-sig").replace("\r\n", "\n")
@@ -231,7 +231,7 @@ def split_events(body: bytes, delimiter: str) -> list[str]:
 
 
 def _lines(event: str) -> Iterator[tuple[str, str]]:
-    """Names and values, the first of each name last."""
+    """Return names and values in reverse order, so that a dictionary keeps the first value of each name."""
     for line in reversed(event.split(",\n")):
         name, separator, value = line.partition(":")
         if separator:

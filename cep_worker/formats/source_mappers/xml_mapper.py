@@ -4,8 +4,8 @@
       <event><symbol>WSO2</symbol><price>55.6</price></event>        symbol = 'WSO2', price = 55.6
     </events>
 
-The input is not trusted: document types are refused, entities are not resolved, nothing is fetched, and libxml2 refuses
-what nests too deeply or has too long a text.
+Input is untrusted: document types are refused, entities are not resolved, nothing is fetched, and libxml2 limits the
+nesting and the length of texts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from query_plan.connectors.mappers import XmlSourceOptions
 from query_plan.connectors.options import read_options
 
 NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
-"""The attribute of an element that is null."""
+"""The XML attribute that marks an element as null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class XmlFormat:
     lenient: bool = False
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> XmlEvents | XPathEvents:
-        """Return what reads the events of `schema`.
+        """Return a reader of the events of `schema`.
 
         Raises:
             InputError: `timestamp` cannot be used as the time of events.
@@ -55,10 +55,10 @@ class XmlFormat:
 
 
 def xml_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> XmlFormat:
-    """Return the format that the options of a mapper ask for.
+    """Return the format with the options of a mapper.
 
     Raises:
-        ConfigError: what cannot be used.
+        ConfigError: an option cannot be used.
     """
     written, others = split_paths(given)
     options = read_options(XmlSourceOptions, others, where)
@@ -91,7 +91,7 @@ def _check_path(what: str, path: str, namespaces: dict[str, str], where: str) ->
     refuse_transport(what, path, where)
     try:
         _compiled(path, namespaces)(etree.Element("event"))
-    except (etree.XPathError, ValueError) as error:  # also for unknown prefixes and functions
+    except (etree.XPathError, ValueError) as error:  # also raised for unknown prefixes and functions
         raise ConfigError(f"{where}: {what}: {path!r} is not XPath: {error}") from error
 
 
@@ -128,7 +128,7 @@ class XmlEvents:
 
 
 class XPathEvents:
-    """Reads events and their attributes where XPaths lead."""
+    """Read events and their attributes at XPaths."""
 
     def __init__(self, form: XmlFormat, schema: StreamSchema, timestamp: str | None) -> None:
         namespaces = dict(form.namespaces)
@@ -189,12 +189,12 @@ class _XmlValues:
                 column.append(text)
                 if problem and index not in told:
                     misfits.append(InvalidEvent(index, name, problem))
-            if len(misfits) >= MOST_DETAILS:  # more details would not help
+            if len(misfits) >= MOST_DETAILS:  # more details do not help users
                 raise events_rejected(self._stream, sorted(misfits, key=attrgetter("index")), count)
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _text_of(self, kind: str, node: Any) -> tuple[str | None, str]:
-        """Return the text of a node, and what is wrong with it, or nothing."""
+        """Return the text of a node, and what is wrong with it (empty: nothing)."""
         if node is None:
             return None, "" if self._lenient else f"is missing ({kind})"
         if not isinstance(node, etree._Element):
@@ -215,7 +215,7 @@ class _XmlValues:
 def parsed(body: bytes) -> etree._Element:
     """Return the outermost element of a body.
 
-    EventsRejectedError when it is not XML, or has a document type.
+    Raises EventsRejectedError if it is not XML or has a document type.
     """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
@@ -234,7 +234,7 @@ def _local_name(element: etree._Element) -> str:
 
 
 def _first(found: Any) -> Any:
-    """Return the first node that an XPath found, as Siddhi does, or None; numbers and bools as text."""
+    """Return the first node of an XPath's result, as Siddhi does, or None; numbers and bools become text."""
     if isinstance(found, list):
         return found[0] if found else None
     if isinstance(found, bool):

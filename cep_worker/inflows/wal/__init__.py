@@ -1,4 +1,4 @@
-"""The write-ahead log: what a worker has accepted stays on its disk until a checkpoint holds it.
+"""The write-ahead log: accepted events stay on the worker's disk until a checkpoint contains them.
 
 `store` opens the logs of a worker, `log` is the log of one imported stream.
 """

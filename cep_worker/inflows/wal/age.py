@@ -1,4 +1,4 @@
-"""For how long the oldest event of a log has been there.
+"""The age of the oldest event of a log that is still needed.
 
 Pure.
 """
@@ -9,11 +9,11 @@ from collections import deque
 
 MOST_MARKS = 2_048
 SPACING_MS = 500
-"""The precision of ages at first; it is coarser the longer events wait."""
+"""The initial precision of ages; it becomes coarser the longer events wait."""
 
 
 class OldestAge:
-    """Remembers now and then up to where the log had been written.
+    """Samples the written position of the log, to determine the age of events.
 
     Times are monotonic.
     """
@@ -24,7 +24,7 @@ class OldestAge:
         self._spacing_ms = SPACING_MS
 
     def note(self, last_position: int, secured: int, now_ms: int) -> None:
-        """Note the last written position, and up to where the log is no longer needed."""
+        """Record the last written position, and the position up to which the log is no longer needed."""
         while self._marks and self._marks[0][0] <= secured:
             self._marks.popleft()
         if not self._marks:
@@ -43,5 +43,5 @@ class OldestAge:
             self._spacing_ms *= 2
 
     def age_ms(self, now_ms: int) -> int:
-        """Return how long the oldest event that is still needed has been there; 0 when there is none."""
+        """Return the age of the oldest event that is still needed; 0 when there is none."""
         return max(0, now_ms - self._marks[0][1]) if self._marks else 0

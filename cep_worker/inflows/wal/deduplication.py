@@ -1,4 +1,4 @@
-"""Finds repeated batches: the log remembers the newest batch of each source, so that none is counted twice.
+"""Detection of repeated batches: the log remembers the newest batch of each source.
 
 Each record names the origin of its batch, and the first record of each segment repeats the newest origins before it
 (`cep_worker.storage.records`): so the last segment holds all of them, and they are as durable as the batches.
@@ -13,17 +13,17 @@ from cep_worker.storage.records import KEYED, BatchOrigin
 MOST_SOURCES = 4_096
 """The number of most recent sources that are remembered; repeated batches of others are counted twice.
 
-Each run of a plan that feeds this one has some, and sends nothing more after its end.
+Each run of a plan that feeds this one has sources of its own, which end with the run.
 """
 MOST_KEYS = 4_096
 """The number of newest keys of single requests that are remembered.
 
-They have a place of their own: many requests with keys must not make a source unknown.
+They are counted separately, so that many requests with keys do not displace sources.
 """
 
 
 class SeenOrigins:
-    """The newest batch of each origin that a log has. Belongs to the log's thread."""
+    """The newest batch of each origin in a log. Belongs to the log's thread."""
 
     def __init__(self) -> None:
         self._newest: dict[bytes, int] = {}
@@ -33,18 +33,18 @@ class SeenOrigins:
         return bool(self._newest or self._keys)
 
     def has(self, origin: BatchOrigin) -> bool:
-        """Return whether the log has taken the batch, or a later one of its source."""
+        """Return whether the log has the batch, or a later one of its source."""
         if origin.number == KEYED:
             return origin.source in self._keys
         newest = self._newest.get(origin.source)
         return newest is not None and origin.number <= newest
 
     def newest_of(self, source: bytes) -> int | None:
-        """Return the number of the newest batch of the source; None when nothing of it is known."""
+        """Return the number of the newest batch of the source; None if the source is unknown."""
         return self._newest.get(source)
 
     def note(self, origin: BatchOrigin) -> None:
-        """Note that the log has taken the batch, the newest of its source."""
+        """Record that the log has the batch, the newest of its source."""
         if origin.number == KEYED:
             self._keys[origin.source] = None
             if len(self._keys) > MOST_KEYS:
@@ -57,7 +57,7 @@ class SeenOrigins:
             del self._newest[next(iter(self._newest))]
 
     def note_all(self, origins: Iterable[BatchOrigin]) -> None:
-        """Note the batches one after the other."""
+        """Record the batches in order."""
         for origin in origins:
             self.note(origin)
 

@@ -6,7 +6,7 @@ from cep_common.errors import CepError, InputError
 
 
 class WalFullError(CepError):
-    """Nothing more can be stored now: the bound is reached, or the disk is full.
+    """Nothing more can be stored now: the log has its maximum size, or the disk is full.
 
     Sources must wait.
     """
@@ -15,7 +15,7 @@ class WalFullError(CepError):
 
 
 class BatchTooLargeError(InputError):
-    """A batch will never fit, however empty the log is: its source must send fewer events at once."""
+    """A batch does not even fit into an empty log: its source must send fewer events at once."""
 
     def __init__(self, message: str) -> None:
         super().__init__("too-large", message)

@@ -1,4 +1,4 @@
-"""The identity of a log, and which deployment got its events last, in files beside its segments."""
+"""The identity of a log, and the deployment that received its events last, in files beside its segments."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BEGUN_FILE = "begun.json"
 FAILED_FILE = "failed.json"
 GIVEN_UP_FILE = "given_up.json"
 COUNTED_FORMAT = 2
-"""Logs of this format, and later ones, have had counts of their rows from the beginning."""
+"""The first format whose logs have row counts from the beginning."""
 
 
 class EarlierSchema(msgspec.Struct, frozen=True):
-    """Events up to position `last` that are not of an earlier part have these `attributes`."""
+    """The `attributes` of events up to position `last`, after those of the previous entry."""
 
     last: int
     attributes: tuple[tuple[str, str], ...]
@@ -57,7 +57,7 @@ class LogIdentity(msgspec.Struct, frozen=True):
 
 
 class LastReceiver(msgspec.Struct, frozen=True):
-    """The receiver instance to which the worker was linked last, in `epoch`: it alone knows all that it was sent."""
+    """The receiver instance of the last link, in `epoch`, which has all sent events."""
 
     epoch: int
     receiver: str
@@ -70,19 +70,19 @@ class LogStart(msgspec.Struct, frozen=True):
 
 
 class FailedMark(msgspec.Struct, frozen=True):
-    """Events up to `position` that cannot be converted are with the failed events."""
+    """Events up to `position` that cannot be converted were stored as failed events."""
 
     position: int
 
 
 class SkippedRecords(msgspec.Struct, frozen=True):
-    """Records at these `positions` are no longer sent: they are with the failed events, or were appended again."""
+    """Records at these `positions` are no longer sent: they were stored as failed events, or appended again."""
 
     positions: tuple[int, ...]
 
 
 def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log: str = "") -> LogIdentity:
-    """Return the identity of a log that is new, or whose files only show that they belong to `log`."""
+    """Return the identity of a new log, or of one whose segments only show that they belong to `log`."""
     return LogIdentity(
         log or uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes, plan_id=key.id,
         deployed_ms=deployed_ms,
@@ -115,7 +115,7 @@ def write_former(folder: Path, former: LastReceiver) -> None:
 
 
 def read_begun(folder: Path) -> int:
-    """Return where the log began when it was opened last; 0 when it never was."""
+    """Return the first position of the log when it was opened last; 0 if it never was."""
     begun = read_checked(folder / BEGUN_FILE, LogStart)
     return begun.position if begun is not None else 0
 
@@ -126,13 +126,13 @@ def write_begun(folder: Path, position: int) -> None:
 
 
 def read_failed(folder: Path) -> int:
-    """Return up to which position events that cannot be converted are with the failed events; 0: none."""
+    """Return the position up to which events that cannot be converted were stored as failed; 0: none."""
     failed = read_checked(folder / FAILED_FILE, FailedMark)
     return failed.position if failed is not None else 0
 
 
 def write_failed(folder: Path, position: int) -> None:
-    """Write durably up to which position events that cannot be converted were handled."""
+    """Write durably the position up to which events that cannot be converted were stored as failed."""
     write_checked(folder / FAILED_FILE, FailedMark(position))
 
 

@@ -1,4 +1,4 @@
-"""A log of the batches that a worker has accepted for one imported stream: numbered, on disk until they are secured.
+"""The write-ahead log of one imported stream: accepted batches, numbered, on disk until they are secured.
 
 Segments are freed as a whole, oldest first:
 
@@ -60,11 +60,11 @@ logger = logging.getLogger(__name__)
 Attributes = tuple[tuple[str, str], ...]
 
 KEYS_SHARE, KEYS_AT_LEAST = 4, 16
-"""Share of a segment that idempotency keys may take, and the number of them that is always recorded."""
+"""The share of a segment that idempotency keys may take, and the number of keys that are always recorded."""
 RESTART_GAP = 2**32
 """A log that is opened again continues at the next multiple of this.
 
-Positions that were used for events that a crash of the machine lost before they were on disk are never reused.
+Positions of events that a crash of the machine lost before they were on disk are never reused.
 """
 
 
@@ -94,13 +94,13 @@ class StreamLog:
         self.last_position = 0
         """The last position in use."""
         self.secured = 0
-        """Everything up to here was taken over and is not needed again."""
+        """Everything up to here is in a checkpoint."""
         self.unneeded = 0
-        """Nothing up to here is stored any longer. Events after it may be requested again if a checkpoint is damaged.
+        """Events up to here may be deleted. Later ones may be requested again if a checkpoint is damaged.
         """
         self.rows_ever = 0
         self.problem = ""
-        """Why nothing can be stored now, or nothing."""
+        """Why nothing can be stored now; empty if something can."""
         self.unsynced = False
         """Whether data was written that may not be on disk yet; reset before each sync."""
         self._losses = Losses(folder)
@@ -113,7 +113,7 @@ class StreamLog:
         self._writer: SegmentWriter | None = None
         self._next_position = 1
         self._begun = True
-        """Whether the disk has what reopening must know about the positions that are about to be used."""
+        """Whether the first position of this process is on disk, which reopening needs."""
         self._tally = RowCounts(folder)
         self._lock = threading.Lock()
         if folder.is_dir():
@@ -121,42 +121,42 @@ class StreamLog:
         self._aside = DamagedFiles(folder)
         disk_sync.opened(self)
         # Written data survives a killed process in the page cache, but not a crash of the machine until it is synced.
-        if self._writer is not None:  # a killed process may have left what has not got to the disk
+        if self._writer is not None:  # a killed process may have left unsynced data
             self.unsynced = True
             disk_sync.appended(self)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in all segments."""
+        """Return the bytes in all segments."""
         return self._sealed_bytes + (self._writer.segment.size if self._writer is not None else 0)
 
     @property
     def lost_rows(self) -> int:
-        """Rows that were accepted and cannot be read, over all processes that had the log open."""
+        """Return the number of accepted rows that could not be read, over all processes that had the log open."""
         return self._losses.rows
 
     @property
     def segments(self) -> int:
-        """Number of segment files."""
+        """Return the number of segment files."""
         return len(self._segments)
 
     @property
     def spare_bytes(self) -> int:
-        """Bytes of spare files, which are written over."""
+        """Return the bytes of spare files for reuse."""
         return self._spares.size_bytes
 
     @property
     def damaged_file_bytes(self) -> int:
-        """Bytes of damaged files that were set aside."""
+        """Return the bytes of damaged files that were set aside."""
         return self._aside.size_bytes
 
     @property
     def maximum_bytes(self) -> int:
-        """When it holds so much, nothing more is stored."""
+        """Return the maximum size of the log."""
         return self._limits.maximum_bytes
 
     def rename(self, key: PlanKey) -> None:
-        """Take the plan's new name, in messages and on disk.
+        """Use the plan's new name in messages and on disk.
 
         If the name cannot be written now, the next start writes it.
         """
@@ -164,13 +164,13 @@ class StreamLog:
             return
         self.identity = msgspec.structs.replace(self.identity, plan=key.plan, plan_id=key.identity)
         try:
-            if read_identity(self.folder) is not None:  # else it is written with the first event
+            if read_identity(self.folder) is not None:  # without segments it is written with the first event
                 write_identity(self.folder, self.identity)
         except OSError as error:
             logger.warning("the new name of a plan cannot be saved: folder=%s reason=%s", self.folder, error.strerror)
 
     def define(self, attributes: Attributes) -> None:
-        """Append events with these attributes from now on.
+        """Set the attributes of events that are appended from now on.
 
         Raises OSError.
         """
@@ -181,7 +181,7 @@ class StreamLog:
         if self.last_position > self.unneeded:
             earlier += (EarlierSchema(self.last_position, before.attributes),)
         self.identity = msgspec.structs.replace(before, attributes=attributes, earlier=earlier)
-        if self._segments:  # else it is written with the first segment
+        if self._segments:  # without segments it is written with the first one
             write_identity(self.folder, self.identity)
 
     def reserve(self, length: int, origin: BatchOrigin | None = None) -> None:
@@ -191,7 +191,7 @@ class StreamLog:
             WalFullError: there is no room now; the reason stays in `problem` until `recheck` or `secure`.
             BatchTooLargeError: it never fits.
         """
-        # Judged against an empty log: a batch that does not even fit there would block its source forever.
+        # a batch that does not even fit into an empty log would block its source forever
         needed = record_bytes(length, origin is not None)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
             raise BatchTooLargeError(
@@ -204,25 +204,25 @@ class StreamLog:
             if not self.problem:
                 logger.warning("sources must wait: %s", error.message)
             self.problem = error.message
-            self._spares.clear()  # where the disk is full, space is worth more than speed
+            self._spares.clear()  # on a full disk, free space matters more than speed
             raise
 
     def has_taken(self, origin: BatchOrigin) -> bool:
-        """Return whether the batch was appended, or a later one of its source, by this process or a former one."""
+        """Return whether this or an earlier process appended the batch or a later one of its source."""
         return self._origins.has(origin)
 
     def newest_of(self, source: bytes) -> int | None:
-        """Return the number of the newest batch of the source that was appended, by this process or a former one."""
+        """Return the number of the newest batch of the source that this or an earlier process appended."""
         return self._origins.newest_of(source)
 
     def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: BatchOrigin | None = None) -> int:
-        """Store `body`, which outlives this process, and return its position.
+        """Append `body` and return its position.
 
         Room for its `length` bytes must be reserved.
 
-        A batch that may be repeated has an `origin`, which is newer than any of its source.
+        A batch that may be repeated has an `origin`, newer than all others of its source.
         """
-        # Reserving and appending are separate so that several logs can reserve for one batch before any of them takes
+        # Reserving and appending are separate, so that several logs can reserve room for one batch before any appends
         # it.
         assert self._writer is not None  # noqa: S101 - made by reserve
         position = self._next_position
@@ -234,7 +234,7 @@ class StreamLog:
         self.last_position = position
         self.rows_ever += rows
         self._tally.taken(position, self.rows_ever)
-        # Announced once per sync, not once per batch: the group commit syncs everything written until then.
+        # once per sync, not once per batch: the group commit syncs everything written until then
         if not self.unsynced:
             self.unsynced = True
             self._disk_sync.appended(self)
@@ -242,44 +242,44 @@ class StreamLog:
 
     @property
     def mirrors(self) -> bool:
-        """Return whether what is appended must not be processed before `when_safe` has called."""
+        """Return whether appended events must not be processed before `when_safe` has called back."""
         return self._disk_sync.mirrors
 
     def when_safe(self, call: Callable[[], None]) -> None:
-        """Call as soon as what was appended is as safe as the worker's policy asks for."""
+        """Call `call` once appended events are as durable as the worker's policy requires."""
         self._disk_sync.when_safe(call)
 
     def secure(self, position: int, unneeded: int | None = None) -> None:
         """Mark the log as secured up to `position` and free files up to `unneeded`.
 
-        Nothing up to `unneeded` (None: up to `position`) is read again.
+        Events up to `unneeded` (None: up to `position`) are not read again.
         """
         position = min(position, self.last_position)
         unneeded = position if unneeded is None else min(unneeded, position)
         if position <= self.secured and unneeded <= self.unneeded:
             return
         self.secured, self.unneeded = max(position, self.secured), max(unneeded, self.unneeded)
-        # A segment can go when its successor begins within what is no longer needed. The last one stays: it is being
-        # written, and its header carries the row count.
+        # A segment can be freed when its successor begins at a position that is no longer needed. The last one stays:
+        # it is being written, and its header has the row count.
         freed: list[Segment] = []
         while len(self._segments) > 1 and self._segments[1].header.first_position <= self.unneeded + 1:
             freed.append(self._segments.pop(0))
-        # Row counts are exact at the ends of the log and at segment headers only; reading records just to count would
-        # cost more than the count is worth.
+        # Row counts are exact at the ends of the log and at segment headers only; reading records just to count is not
+        # worth its cost.
         first = self._segments[0].header if self._segments else None
         known = first.rows_before if first is not None and first.first_position <= self.secured + 1 else 0
         known = self.rows_ever if self.secured == self.last_position else known
         self._tally.secure(self.secured, self.unneeded, known)
-        # Only now: without that note, a process that is killed in between would report the rows of these files as lost.
+        # after the counts were written, or a process that is killed in between would make the next one report lost rows
         for oldest in freed:
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
         if self.unneeded >= self.last_position and self._is_full():
-            self._free_last()  # or it would stay full of data that is no longer needed
+            self._free_last()  # otherwise the log would stay full of data that is no longer needed
         self.recheck()
 
     def tick(self, now_ms: int) -> None:
-        """Pass the time."""
+        """Perform due tasks."""
         self._spares.tick(now_ms)
         self._aside.tick(now_ms)
         self._losses.tick(now_ms)
@@ -291,7 +291,7 @@ class StreamLog:
             self.problem = ""
 
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
-        """Read the records after `after`; `lost` learns of rows that are missing."""
+        """Return a reader of the records after `after`; `lost` is called for missing rows."""
 
         def note(rows: int, place: str, position: int) -> None:
             self.note_lost(rows, place, position)
@@ -305,7 +305,7 @@ class StreamLog:
     def note_lost(self, rows: int, place: str, position: int = 0) -> None:
         """Count accepted rows that cannot be read.
 
-        They should have been at `place`, those of a record at `position` there or right before it.
+        They are missing at `place`: those of a record at `position` or just before it.
         """
         if position:
             self._losses.note_record(rows, place, position)
@@ -313,7 +313,7 @@ class StreamLog:
             self._losses.note(rows, place)
 
     def rows_waiting(self) -> int:
-        """Return how many rows are not secured."""
+        """Return the number of rows that are not secured."""
         reader = self.reader(self.secured)
         try:
             return reader.rows_left(self.rows_ever)
@@ -321,7 +321,7 @@ class StreamLog:
             reader.close()
 
     def descriptor(self) -> int | None:
-        """Return a duplicate of the descriptor of the current file, which the caller closes.
+        """Return a duplicate of the descriptor of the current file, which the caller must close.
 
         Any thread may call it.
         """
@@ -354,11 +354,11 @@ class StreamLog:
                 f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of "
                 f"accepted events are already on disk{damaged}, wal.maximum_bytes is {self._limits.maximum_bytes}"
             )
-        # Once per process and not at opening: on a full disk the log must still be readable.
+        # not when the log is opened, since it must be readable on a full disk
         if not self._begun:
             self._note_begun()
         writer = self._writer
-        # A record is never split: one that is larger than a segment gets a segment of its own size.
+        # records are never split: one that is larger than a segment gets a segment of its size
         largest = max(self._limits.segment_bytes, SEGMENT_HEADER_BYTES + needed)
         if writer is None or writer.segment.size + needed > largest:
             writer = self._begin_segment()
@@ -370,7 +370,7 @@ class StreamLog:
     def _note_begun(self) -> None:
         """Record the first position that this process uses.
 
-        Not when the log is opened: where the disk is full, it must still be readable. Raises WalFullError.
+        Not when the log is opened, since it must be readable on a full disk. Raises WalFullError.
         """
         try:
             write_begun(self.folder, self._next_position)
@@ -381,7 +381,7 @@ class StreamLog:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def _begin_segment(self) -> SegmentWriter:
-        """Return a new segment, which follows the others.
+        """Create a segment after the others.
 
         Raises WalFullError.
         """
@@ -398,7 +398,7 @@ class StreamLog:
             if spare is not None:
                 self._disk_sync.deleted(spare)
             raise WalFullError(f"{self.folder} cannot be written: {error.strerror}") from error
-        # Deduplication must survive the deletion of older segments, so each segment starts with the current origins.
+        # each segment starts with the current origins, since deduplication must survive the deletion of older segments
         self._tell_origins(writer)
         with self._lock:
             self._writer = writer
@@ -418,10 +418,10 @@ class StreamLog:
         write_identity(self.folder, self.identity)
 
     def _tell_origins(self, writer: SegmentWriter) -> None:
-        """Begin the new segment with the newest batch of each source, as former segments may be freed.
+        """Begin the new segment with the newest batch of each source, since earlier segments may be freed.
 
         Raises:
-            WalFullError: the segment cannot be written, and is not there.
+            WalFullError: the segment cannot be written; it was deleted.
         """
         origins = self._origins.newest(max(KEYS_AT_LEAST, self._limits.segment_bytes // KEYS_SHARE // ORIGIN_BYTES))
         if not origins:
@@ -431,7 +431,7 @@ class StreamLog:
             writer.reserve(length)
         except WalFullError:
             os.close(writer.descriptor)
-            # A segment without its origins would let a repeated batch be taken twice after a restart.
+            # without its origins a repeated batch could be accepted twice after a restart
             writer.segment.path.unlink()
             raise
         writer.write(record_parts(b"", 0, 0, NOWHERE, 0, writer.seed, origins), length)
@@ -439,8 +439,8 @@ class StreamLog:
     def _free_last(self) -> None:
         """Free the last segment, which is no longer needed.
 
-        If origins must be remembered, another segment replaces it; on a full disk, counting something twice is the
-        lesser evil.
+        If origins must be remembered, another segment replaces it, unless the disk is full: then batches may be
+        accepted twice.
         """
         if self._origins:
             try:
@@ -464,13 +464,13 @@ class StreamLog:
 
     def _recover(self) -> None:
         self._tally.read()
-        # Secured positions come first: segments up to there may have been deleted, and do not count as missing.
+        # secured positions first: segments up to there may have been deleted and are not missing
         self.secured = self.last_position = self._tally.secured.position
         self.unneeded = self._tally.unneeded
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
-            path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
+            path.unlink(missing_ok=True)  # at once, since the disk may be full and space is needed now
         self._segments, damaged = find_segments(self.folder, self.identity.log)
-        # Only the last segment can end in an unfinished record; the others were sealed before the next one was begun.
+        # only the last segment can end in an unfinished record, the others were sealed before the next one was created
         found = self._recover_last() if self._segments else None
         audit = LossAudit(self.folder, self._segments, found, self.secured, self._losses)
         audit.count(self._tally, damaged, self.identity.format)
@@ -479,14 +479,14 @@ class StreamLog:
             self._origins.note_all(found.origins)
         else:
             self.rows_ever = max(0, self._tally.accepted.rows, self._tally.secured.rows)
-        # Of the positions used since the log was last opened, none need be on disk.
+        # none of the positions used since the log was last opened need be on disk
         newest = max(self.last_position, self._tally.accepted.position, read_begun(self.folder))
         # A receiver may know positions that were sent but never synced. Reusing them would make it drop new events as
         # duplicates.
         self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
         self._begun = False
         if self.unneeded >= self.last_position:
-            # Nothing is waiting, so the files can go, except for the one that remembers origins.
+            # nothing is waiting, so the files can be freed, except for the one that remembers origins
             kept = self._segments[-1:] if self._origins else []
             for segment in self._segments[: len(self._segments) - len(kept)]:
                 self._disk_sync.deleted(renamed(segment.path))

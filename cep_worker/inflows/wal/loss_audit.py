@@ -1,4 +1,4 @@
-"""Counts the rows that a log has lost, when it is opened: its files against the counts beside them."""
+"""Count the rows that a log has lost, by comparing its files with the stored counts when it is opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class LossAudit:
-    """The count of one opened log: its `segments`, of which `last` was recovered, secured up to a position.
+    """The audit of one opened log with its `segments`, of which `last` was recovered.
 
     Rows missing within segments, or between two, are counted when they are read.
     """
@@ -31,9 +31,9 @@ class LossAudit:
         self._losses = losses
 
     def count(self, tally: RowCounts, damaged: Sequence[Path], log_format: int) -> None:
-        """Count accepted rows that are in no segment; `damaged` files were set aside."""
+        """Count accepted rows that no segment contains; `damaged` files were set aside."""
         missing = tally.missing(self._segments, self._last)
-        if missing is None:  # an earlier version has written the log, or its counts are lost, too
+        if missing is None:  # an earlier version wrote the log, or its counts are lost, too
             before = self._losses.rows
             for aside in damaged:
                 self._note_quarantined(aside)
@@ -50,9 +50,9 @@ class LossAudit:
                 self._losses.note(rows, place)
 
     def _note_uncounted(self, *, counted: bool) -> None:
-        """Count one event at least where the counts are lost together with files, or with ends of files.
+        """Count at least one event if the counts are lost together with files or ends of files.
 
-        `counted` tells whether some of what is missing was counted otherwise.
+        `counted` says whether missing rows were counted otherwise.
         """
         last = self._last
         is_cut = last is None or last.torn_bytes > 0 or last.damaged_bytes > 0
@@ -62,7 +62,7 @@ class LossAudit:
             self._losses.note(1, f"with its counts, after {read_begun(self._folder)}")
 
     def _note_quarantined(self, aside: Path) -> None:
-        """Count the events in a file whose header is damaged, as far as they are known."""
+        """Count the known events in a file whose header is damaged."""
         first = [segment.header.first_position for segment in self._segments]
         if first and aside.stem.isdecimal() and first[0] < int(aside.stem) < first[-1]:
             return

@@ -1,4 +1,4 @@
-"""What the processes of a worker note beside a log for the next one."""
+"""Notes beside a log, which a process of a worker leaves for the next one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class LogNotes:
         self._folder = folder
 
     def failed_to(self) -> int:
-        """Return up to which position events that cannot be converted are with the failed events already."""
+        """Return the position up to which events that cannot be converted were stored as failed."""
         return read_failed(self._folder)
 
     def note_failed(self, position: int) -> None:
-        """Note that events that cannot be converted are with the failed events up to `position`."""
+        """Record that events up to `position` that cannot be converted were stored as failed."""
         try:
             write_failed(self._folder, position)
-        except OSError as error:  # a full disk: they may come there twice
+        except OSError as error:  # the disk is full: they may be stored twice
             self._warn("position of failed events", error)
 
     def given_up(self) -> frozenset[int]:
@@ -32,10 +32,10 @@ class LogNotes:
         return read_given_up(self._folder)
 
     def note_given_up(self, positions: frozenset[int], unneeded: int) -> None:
-        """Note that the records at these positions are no longer sent; those up to `unneeded` are not read again."""
+        """Record that the records at these positions are no longer sent; those up to `unneeded` are not read again."""
         try:
             write_given_up(self._folder, [one for one in positions if one > unneeded])
-        except OSError as error:  # a full disk: the next process of the worker finds out again
+        except OSError as error:  # the disk is full: the next process detects them again
             self._warn("positions of skipped events", error)
 
     def former(self, epoch: int) -> str:

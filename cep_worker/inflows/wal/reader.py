@@ -1,4 +1,4 @@
-"""Reading a log from a position on, over its segments; what cannot be read is left out and counted."""
+"""Read a log from a position on, across its segments. Unreadable records are skipped and counted."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CHUNK_BYTES = 262_144
 
 
 class LogReader:
-    """Reads the records behind the position `after`, in order, each once.
+    """Reads the records after the position `after`, in order, each once.
 
     Belongs to the log's thread.
 
     `segments` returns the current segments of the log, which may grow and lose its oldest ones meanwhile. `lost` is
-    called with the number of missing rows, their place, and the position of the record behind them, 0 if a whole end of
-    a file is missing. Raises OSError if an existing file cannot be opened.
+    called with the number of missing rows, their place, and the position of the next record, 0 if the end of a file is
+    missing. Raises OSError if an existing file cannot be opened.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class LogReader:
         lost: Callable[[int, str, int], None],
         rows_to_after: int = 0,
     ) -> None:
-        """`rows_to_after` is how many rows there are up to `after`, at least."""
+        """Start after `after`; at least `rows_to_after` rows precede it."""
         self._segments = segments
         self._after = after
         self._lost = lost
@@ -55,7 +55,7 @@ class LogReader:
         self._prepared: list[StoredRecord] = []
 
     def rows_left(self, rows_ever: int) -> int:
-        """Return how many rows are to come, when the log has taken `rows_ever` since its beginning."""
+        """Return the number of remaining rows of a log to which `rows_ever` were appended since its beginning."""
         if not self._prepared:
             self._prepared = self.read()
         if self._segment is None:
@@ -64,13 +64,13 @@ class LogReader:
         return rows_ever - done + sum(record.rows for record in self._prepared)
 
     def read(self) -> list[StoredRecord]:
-        """Return the next records, as many as a chunk holds; none at the end of the log."""
+        """Return the next records, one chunk at most; none at the end of the log."""
         if self._prepared:
             held, self._prepared = self._prepared, []
             return held
         while self._segment is not None or self._enter(self._first()):
             records = self._chunk()
-            # Positions rise, but a segment may begin before `after`, and a record may repeat only origins.
+            # a segment may begin before `after`, and a record may only repeat origins
             wanted = [record for record in records or () if record.position > self._after]
             if wanted:
                 self._after = wanted[-1].position
@@ -80,7 +80,7 @@ class LogReader:
         return []
 
     def records(self) -> Iterator[StoredRecord]:
-        """Return all records that are to come."""
+        """Return all remaining records."""
         while records := self.read():
             yield from records
 
@@ -92,10 +92,10 @@ class LogReader:
         self._descriptor = None
 
     def _first(self) -> Segment | None:
-        """Return the segment that holds what follows `after`."""
+        """Return the segment with the record after `after`."""
         chosen = None
         for segment in self._segments():
-            # The last segment that begins early enough; the first one if all begin later, because the rest is lost.
+            # the last segment that begins early enough, or the first one if all begin later because the rest is lost
             if chosen is None or segment.header.first_position <= self._after + 1:
                 chosen = segment
         return chosen
@@ -107,18 +107,17 @@ class LogReader:
     def _enter(self, segment: Segment | None) -> bool:
         """Continue with `segment`, if it exists.
 
-        Rows that the former segment should have held are lost.
+        Missing rows of the previous segment are lost.
         """
         if segment is None:
             return False
         if self._segment is not None:
-            # Rows that are no longer needed and were lost with a part of the file do not count as lost.
+            # missing rows that are no longer needed are not counted as lost
             begin = max(self._segment.header.rows_before + self._skipped, self._rows_to_start)
             missing = segment.header.rows_before - begin - (self._rows - self._skipped)
             if missing > 0:
                 self._tell("rows are missing", missing, f"before {segment.header.first_position}")
-        # Segments may be recycled only while they have no reader, so each is released as soon as the next one is
-        # entered.
+        # Segments with readers are not recycled, so each is released as soon as the next one is opened.
         self.close()
         self._segment, self._offset, self._rows, self._seed = segment, SEGMENT_HEADER_BYTES, 0, segment.header.seed()
         self._skipped = 0
@@ -136,14 +135,13 @@ class LogReader:
             return None
         rest = segment.size - self._offset
         try:
-            # Chunks first, so that memory stays bounded; the whole rest only when damage hides where the next record
-            # begins.
+            # in chunks, so that memory is bounded; the rest at once only when damage hides where the next record begins
             found = self._scan(min(CHUNK_BYTES, rest)) or self._scan_large(rest) or self._scan(rest)
         except OSError as error:
             logger.error("segment cannot be read: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
             found = []
         if not found:
-            # Only a following segment can prove that nothing is missing; then the rest is padding and no damage.
+            # only a following segment can prove that nothing is missing and the rest is padding, not damage
             if not self._has_all_rows(segment):
                 logger.error("segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
             self._offset = segment.size
@@ -152,7 +150,7 @@ class LogReader:
     def _has_all_rows(self, segment: Segment) -> bool:
         """Return whether no record was lost at the end of the file.
 
-        It was not cut off before the host went down, and holds zeros or what a recycled file held.
+        The rest was then not truncated by a crash of the host, and contains zeros or old data of a recycled file.
         """
         following = self._following()
         return following is not None and following.header.rows_before == segment.header.rows_before + self._rows
@@ -170,7 +168,7 @@ class LogReader:
         begin = self._offset
         lost = 0
         for found in scan(memoryview(os.pread(self._descriptor, length, begin)), seed=self._seed):
-            # Behind damaged records, too: the scan resynchronises at the next intact header.
+            # the scan continues at the next intact header after damaged records
             self._offset = begin + found.end
             self._rows += found.rows
             if isinstance(found, DamagedRecord):
@@ -179,8 +177,8 @@ class LogReader:
                              self._segment.path if self._segment else "", begin + found.start,
                              found.end - found.start)  # fmt: skip
                 continue
-            # Reported with the first intact record behind the damage, whose position shows whether the lost one was
-            # still needed.
+            # Reported with the first intact record after the damage, whose position shows whether the lost one was
+            # needed.
             if lost and found.position > self._after:
                 self._tell(
                     "a record is damaged", lost, self._segment.path.name if self._segment else "", found.position

@@ -1,4 +1,4 @@
-"""Recovers the state of a log from its folder when the log is opened."""
+"""Recover the state of a log from its folder when it is opened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def find_segments(folder: Path, log: str) -> tuple[list[Segment], list[Path]]:
     """Return the segments of that log in order, and damaged files that may have been segments.
 
-    Files of other logs are moved aside, or deleted when nothing is lost with them.
+    Files of other logs are moved aside, or deleted if they contain nothing.
 
     Raises:
         OSError: the folder cannot be read.
@@ -35,7 +35,7 @@ def find_segments(folder: Path, log: str) -> tuple[list[Segment], list[Path]]:
 
 def log_of_segments(folder: Path) -> str:
     """Return the identity of the log that most segments in `folder` name; empty when none does."""
-    # By majority, because the file with the log's identity is lost and single segments may belong to another log.
+    # by majority, since the file with the log's identity is lost and single segments may belong to another log
     named: Counter[str] = Counter()
     for path in folder.glob(f"*{SUFFIX}") if folder.is_dir() else ():
         with path.open("rb") as file:
@@ -51,7 +51,7 @@ def _take(path: Path, log: str) -> Segment | Path | None:
         with path.open("rb") as file:
             beginning = file.read(SEGMENT_HEADER_BYTES)
             size = os.fstat(file.fileno()).st_size
-    except FileNotFoundError:  # secured, and deleted in this moment
+    except FileNotFoundError:  # secured, and deleted at this moment
         return None
     header = decode_segment_header(beginning)
     # The identity in the header decides, not the file's name: a restored backup may contain files of another log under
@@ -65,7 +65,7 @@ def _take(path: Path, log: str) -> Segment | Path | None:
         aside = quarantine(path)
         logger.error("segment does not belong to this log, set aside: file=%s bytes=%d", aside, size)
         return aside if header is None else None
-    # Made, or made of a spare file, just before the machine stopped: its header did not get to the disk.
+    # created or recycled just before the machine stopped, so that its header did not reach the disk
     if any(beginning):
         logger.warning("segment was not written to the disk: file=%s", path)
     path.unlink()

@@ -1,4 +1,4 @@
-"""Files that were segments and will be: what is written over them costs a fraction of what is written to new files."""
+"""Recycled segment files: overwriting them costs a fraction of writing new files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SMALLEST_SHARE = 2
 """The smallest file that is kept for reuse, as a fraction of a whole segment."""
 
 IDLE_MS = 300_000
-"""Files for which there was no use in all this time are deleted."""
+"""How long a file may be unused until it is deleted."""
 
 
 class RecycledSegments:
     """The spare files of one log.
 
-    New files are only created if there is no spare one, so that both together never exceed the limit of the log.
+    New files are only created if there is no spare one, so that segments and spares never exceed the log's limit.
     Belongs to the log's thread.
     """
 
@@ -35,13 +35,13 @@ class RecycledSegments:
         self._delete = delete
         self._files: list[tuple[Path, int]] = []
         self._unused = 0
-        """The fewest that there were since `_since_ms`."""
+        """The minimum number of spare files since `_since_ms`."""
         self._since_ms: int | None = None
 
     def add(self, segment: Segment) -> None:
-        """Keep the file of a segment that is no longer needed for reuse, or delete it."""
+        """Keep the file of a freed segment for reuse, or delete it."""
         path = renamed(segment.path)
-        # A file that could not be renamed would be taken for a segment at the next start.
+        # a file that could not be renamed would be read as a segment at the next start
         if path == segment.path or not self._suits(segment):
             self._delete(path)
             return
@@ -51,7 +51,7 @@ class RecycledSegments:
     def take(self) -> Path | None:
         """Return the newest spare file, which the caller then owns; None if there is none."""
         while self._files:
-            # The newest: its pages are most likely still cached, and the oldest can age and go.
+            # the newest, whose pages are most likely still cached, so that the oldest can expire
             path, size = self._files.pop()
             self.size_bytes -= size
             self._unused = min(self._unused, len(self._files))
@@ -62,8 +62,8 @@ class RecycledSegments:
     def tick(self, now_ms: int) -> None:
         """Delete spare files that have not been used for long."""
         if self._since_ms is None or now_ms - self._since_ms >= IDLE_MS:
-            # Only as many as were never needed in the whole interval: a burst must not lose its spares for being quiet
-            # once.
+            # Only files that were never needed in the whole interval: a single quiet moment must not cost a burst its
+            # spares.
             self._drop(self._unused if self._since_ms is not None else 0)
             self._since_ms = now_ms
             self._unused = len(self._files)
@@ -73,9 +73,9 @@ class RecycledSegments:
         self._drop(len(self._files))
 
     def _suits(self, segment: Segment) -> bool:
-        """Return whether readers would see what is written over it."""
+        """Return whether the file can be recycled."""
         whole = self._segment_bytes // SMALLEST_SHARE <= segment.size <= self._segment_bytes
-        # A reader with the file open would see new records in the place of old ones.
+        # a reader that has the file open would see new records in the place of old ones
         return whole and not segment.readers and self.size_bytes + segment.size <= self._most_bytes
 
     def _drop(self, count: int) -> None:

@@ -1,11 +1,11 @@
-"""How many rows a log has accepted, and how many of them are secured.
+"""Counts of the accepted and the secured rows of a log.
 
-Two files beside the segments hold these counts. At the next start they show how many rows the segments should have,
+Two files beside the segments store these counts. At the next start they show how many rows the segments should have,
 even if segments were truncated or deleted.
 
 rows     0 ────────── secured ───────────────── accepted
 segments      (gone)     │ first │ … │ last │
-                      lost before         lost behind
+                      lost before         lost after
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class StoredCounts(NamedTuple):
 
 
 class CountFile:
-    """Counts that are noted again and again; twice at each time, since one of both may be damaged.
+    """A file of counts that is overwritten often; it has two copies, since one of them may be damaged.
 
     Belongs to one thread.
     """
@@ -63,12 +63,12 @@ class CountFile:
         self._descriptor: int | None = None
 
     def read(self) -> StoredCounts | None:
-        """Return the last record; None if nothing can be read.
+        """Return the last counts; None if nothing can be read.
 
         Raises OSError.
         """
         data = self._path.read_bytes() if self._path.exists() else b""
-        # The first intact copy counts: writing is not atomic, so a crash may tear either of them, but not both.
+        # the first intact copy: writing is not atomic, so a crash may damage one of them, but not both
         for offset in range(0, len(data) - _NOTE.size + 1, _NOTE.size):
             *noted, unneeded, checksum = _NOTE.unpack_from(data, offset)
             if checksum == crc32(data[offset : offset + _CHECKED.size]):
@@ -80,23 +80,23 @@ class CountFile:
         return None
 
     def note(self, counts: StoredCounts) -> None:
-        """Note them.
+        """Write the counts.
 
-        A failing disk is logged; later processes know less then.
+        A disk error is logged; later processes may then report losses less precisely.
         """
         checked = _CHECKED.pack(*counts.accepted, *counts.secured, counts.unneeded)
         one = checked + crc32(checked).to_bytes(4, "little")
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            # Not synced: a sync for each batch would cost more than the batch itself.
+            # not synced, since a sync for each batch would cost more than the batch
             os.pwrite(self._descriptor, one + one, 0)
         except OSError as error:
             paced_logger.problem(str(self._path), "cannot save the row counts of a log: file=%s reason=%s",
                                  self._path, error.strerror)  # fmt: skip
 
     def changed(self) -> None:
-        """Have the file mirrored at once; later notes are found when the folder is compared."""
+        """Mirror the file at once; later changes are found when the folder is compared."""
         replaced(self._path)
 
     def close(self) -> None:
@@ -108,14 +108,14 @@ class CountFile:
 
 @dataclass(frozen=True, slots=True)
 class MissingRows:
-    """Rows that were accepted and not secured, and are in no segment: before the first or behind the last one."""
+    """Rows that were accepted, not secured, and are missing before the first or after the last segment."""
 
     before: int = 0
     behind: int = 0
 
 
 class RowCounts:
-    """Both files have both counts, written with each batch, so that one of them may be lost.
+    """The counts of one log. Both files have both counts, written with each batch, so that one file may be lost.
 
     Belongs to the log's thread.
     """
@@ -127,12 +127,12 @@ class RowCounts:
         self.secured = PositionCount()
         self.unneeded = 0
         self.are_known = False
-        """A former process's counts could be read, or this one has noted its own."""
+        """Whether counts of an earlier process were read, or this process has written its own."""
         self._marks: deque[tuple[int, int]] = deque()
-        """Positions, and how many rows there are up to each."""
+        """Positions with the number of rows up to each."""
 
     def read(self) -> None:
-        """Learn what a former process has noted.
+        """Read the counts of an earlier process.
 
         Raises OSError.
         """
@@ -144,26 +144,26 @@ class RowCounts:
         self.unneeded = max((one.unneeded for one in found), default=0)
 
     def prepare(self) -> None:
-        """Note the counts of a log that is about to get its first files.
+        """Write the counts of a log before its first files.
 
-        A log without counts has then lost them, and is never one that has taken nothing.
+        So a log without counts has lost them, and cannot be confused with an empty one.
         """
         if not self.are_known:
             self._note()
-            # A mirror must not learn of the log's description before its counts.
+            # the counts must be mirrored before the log's description
             self._secured_file.changed()
             self._accepted_file.changed()
 
     def taken(self, position: int, rows: int) -> None:
-        """Note that the log has taken `rows`, the last ones at `position`."""
-        if not self.accepted.position and not self.secured.position:  # it begins now
+        """Count `rows` appended rows, the last ones at `position`."""
+        if not self.accepted.position and not self.secured.position:  # the log is new
             self.secured = PositionCount(0, 0)
         self.accepted = PositionCount(position, rows)
         self._note()
         self._mark(position, rows)
 
     def secure(self, position: int, unneeded: int, at_least: int) -> None:
-        """Note that the log is secured up to `position` and not needed up to `unneeded`.
+        """Record that the log is secured up to `position` and not needed up to `unneeded`.
 
         At least `at_least` rows are secured.
         """
@@ -179,23 +179,23 @@ class RowCounts:
         Return the missing rows, or None if too little is known.
         """
         accepted, secured = self.accepted, self.secured
-        # Written by a version without row counts: guessing would report losses that never happened.
+        # a version without row counts wrote the log: guessing would report losses that never happened
         if UNKNOWN in (accepted.rows, secured.rows):
             return None
-        # Everything was taken over, so segments may be missing rightly.
+        # everything was secured, so segments may have been deleted
         if secured.position >= accepted.position:
             return MissingRows()
         kept = secured.rows
         if not segments or last is None:
             return MissingRows(behind=max(0, accepted.rows - kept))
         first, end = segments[0].header, segments[-1].header
-        # Each header carries the count of all rows before its segment, so a missing file shows as a gap between counts.
+        # each header has the count of all rows before its segment, so a missing file shows as a gap between counts
         before = max(0, first.rows_before - kept)
         behind = accepted.rows - max(kept, end.rows_before + last.rows - last.rows_after) - last.rows_after
         return MissingRows(before, max(0, behind))
 
     def begin(self, segments: Sequence[Segment], last: RecoveredSegment | None, secured: int, rows: int) -> None:
-        """Start from the recovered `segments`, secured up to that position, and count on from `rows`."""
+        """Start from the recovered `segments`, secured up to that position, and continue counting from `rows`."""
         self._marks.clear()
         kept = rows
         if segments and last is not None:
@@ -233,7 +233,7 @@ class RowCounts:
 
     def _mark(self, position: int, rows: int) -> None:
         self._marks.append((position, rows))
-        if len(self._marks) > MOST_MARKS:  # the older, the coarser
+        if len(self._marks) > MOST_MARKS:  # older positions are kept more coarsely
             marks = list(self._marks)
             half = len(marks) // 2
             self._marks = deque([*marks[:half:2], *marks[half:]])

@@ -1,4 +1,4 @@
-"""One file of a log: appended to, read from any position, deleted or reused as a whole."""
+"""Segment files of a log: appending, reading, recovering and recycling them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from cep_worker.storage.records import (
 
 SUFFIX = ".segment"
 RESERVED_BYTES = 1_048_576
-"""Space is taken from the disk in pieces of this size, ahead of what is written.
+"""The unit in which disk space is allocated ahead of writing.
 
-So the disk is found to be full before any source learns that events were accepted.
+So a full disk is detected before any event is acknowledged.
 """
 
 
@@ -33,8 +33,8 @@ So the disk is found to be full before any source learns that events were accept
 class Segment:
     """A file of records.
 
-    `size` is the end of the last one; the file may be longer while it is written. `readers` is how many readers have it
-    open.
+    `size` is the end of the last record; the file may be longer while it is written. `readers` is the number of readers
+    that have it open.
     """
 
     path: Path
@@ -47,9 +47,9 @@ class Segment:
 class RecoveredSegment:
     """The content of the last segment of a log.
 
-    Its last position, its rows, where its last record ends, how many bytes follow of an incomplete record, how many
-    bytes between records are damaged, and the origins of batches, there and before. `rows_after` of its rows are behind
-    what is secured; `positions` are the rows of the segment up to each record.
+    Its last position, its rows, the end of its last record, the bytes of an incomplete record after that, the damaged
+    bytes between records, and the origins of batches in it and before. `rows_after` of its rows are not secured;
+    `positions` has the rows of the segment up to each record.
     """
 
     last_position: int
@@ -63,12 +63,12 @@ class RecoveredSegment:
 
 
 def segment_path(folder: Path, first_position: int) -> Path:
-    """Return where the segment is kept that begins at `first_position`; names sort by position."""
+    """Return the path of the segment that begins at `first_position`; names sort by position."""
     return folder / f"{first_position:020d}{SUFFIX}"
 
 
 def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSegment:
-    """Read a segment file that may not have been closed in order, of a log that is `secured` so far."""
+    """Read a segment file that may not have been closed in order; the log is secured up to `secured`."""
     last_position = header.first_position - 1
     rows = damaged = kept = 0
     positions: list[tuple[int, int]] = []
@@ -78,7 +78,7 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSe
     seed = header.seed()
     for found in scan(view, size, seed):
         rows += found.rows
-        # Damaged stretches count up to their end: records behind them are intact and must not be overwritten.
+        # damaged parts count up to their end, since records after them are intact and must not be overwritten
         size = found.end
         if isinstance(found, StoredRecord):
             last_position = max(last_position, found.position)
@@ -88,8 +88,8 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSe
             kept = rows if found.position <= secured else kept
         else:
             damaged += found.end - found.start
-    # A new file is zeros behind its records, so any other byte there is part of an unfinished record. A recycled file
-    # is full of old records instead, which the seed distinguishes from new ones.
+    # A new file has zeros after its records, so any other byte there is part of an unfinished record. A recycled file
+    # has old records there, which the seed distinguishes from new ones.
     torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
     return RecoveredSegment(last_position, rows, size, torn, damaged, tuple(origins), rows - kept, tuple(positions))
 
@@ -113,7 +113,7 @@ class SegmentWriter:
         Raises:
             WalFullError: the disk is full.
         """
-        # O_EXCL: a position is never given out twice, so an existing file would mean two writers.
+        # O_EXCL: positions are never reused, so an existing file would mean two writers
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         writer = cls(segment, descriptor, 0)
         try:
@@ -129,17 +129,17 @@ class SegmentWriter:
 
     @classmethod
     def recycle(cls, segment: Segment, spare: Path) -> SegmentWriter:
-        """Turn the file `spare`, whose space is allocated, into that of `segment`.
+        """Reuse the file `spare`, whose space is allocated, for `segment`.
 
-        Its old content is void, since it gets the new header before the new name.
+        It gets the new header, which invalidates its old content, before the new name.
 
         Raises:
             OSError: the disk fails.
         """
         descriptor = os.open(spare, os.O_RDWR | os.O_CLOEXEC)
         try:
-            # The header first: its new seed invalidates the old records, so a crash between the two steps leaves a file
-            # that is ignored rather than one that repeats old events.
+            # the header first: its new seed invalidates the old records, so a crash between the two steps leaves a file
+            # that is ignored instead of one that repeats old events
             os.pwrite(descriptor, encode_segment_header(segment.header), 0)
             spare.rename(segment.path)
             appended(segment.path, SEGMENT_HEADER_BYTES)
@@ -150,9 +150,9 @@ class SegmentWriter:
 
     @classmethod
     def reopen(cls, segment: Segment) -> SegmentWriter:
-        """Continue the file behind `segment.size` and cut off the rest."""
+        """Continue the file at `segment.size` and cut off the rest."""
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
-        # The unfinished record must go: bytes behind the next records could otherwise be taken for one.
+        # the unfinished record is removed, since its bytes after the next records could be read as a record
         os.ftruncate(descriptor, segment.size)
         return cls(segment, descriptor, segment.size)
 
@@ -182,9 +182,9 @@ class SegmentWriter:
         self._reserved = wanted
 
     def write(self, parts: tuple[Any, ...], length: int) -> None:
-        """Append `parts`, `length` bytes in all, for which there is space."""
+        """Append `parts`, `length` bytes in all, for which space is reserved."""
         written = os.pwritev(self.descriptor, parts, self.segment.size)
-        if written != length:  # a signal, or a limit of the system on one call
+        if written != length:  # interrupted by a signal, or limited by the system
             rest = b"".join(parts)
             while written < length:
                 written += os.pwrite(self.descriptor, rest[written:], self.segment.size + written)
@@ -192,11 +192,11 @@ class SegmentWriter:
         appended(self.segment.path, self.segment.size)
 
     def seal(self) -> int:
-        """Cut the file off behind its last record; nothing is written to it from now on.
+        """Truncate the file after its last record, and stop writing to it.
 
         Returns:
-            The descriptor, which the caller closes.
+            The descriptor, which the caller must close.
         """
-        # Release the space that was reserved; nothing more is written here.
+        # release the reserved space, since nothing more is written
         os.ftruncate(self.descriptor, self.segment.size)
         return self.descriptor

@@ -41,7 +41,7 @@ REMOVED = ".removed-"
 LONGEST_COMPONENT = 150
 
 KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
-"""Keeps events of a plan's stream, for that reason, where people find them; gives how many could not be kept."""
+"""Stores events of a plan's stream as failed, with a reason; returns how many could not be stored."""
 
 
 class WalStore:
@@ -63,8 +63,8 @@ class WalStore:
             self.name = name or _kept_name(path / NAME_FILE)
             self._folder = path / safe_component(self.name)
             self._folder.mkdir(exist_ok=True, mode=0o700)
-            # Before anything in the folder is read: two processes that append to one log would give the same positions
-            # to different events.
+            # before anything in the folder is read, since two processes that append to one log would assign the same
+            # positions to different events
             self._lock = _lock(self._folder / LOCK_FILE, self.name)
             self.ownership = Ownership(self._folder, self._folder / LOCK_FILE)
             self.orphans = OrphanedFolders(
@@ -72,18 +72,18 @@ class WalStore:
             )
             """Logs of plans that are missing."""
             self._unfinished = list(self._folder.glob(f"{REMOVED}*"))
-            """Folders that a former process was about to delete."""
+            """Folders that an earlier process was about to delete."""
         except OSError as error:
             raise ConfigError(f"wal.path: {path} cannot be used: {error.strerror}") from error
         self._removed: dict[tuple[PlanKey, int], bool] = {}
-        """Plans that people have undeployed, by when they were deployed, and whether all they had was processed."""
+        """Undeployed plans with their deployment times, and whether all of their events were processed."""
 
     def note_removed(self, plans: Iterable[RemovedPlan]) -> None:
-        """People have undeployed these plans: what they had may be deleted."""
+        """Set which plans users have undeployed, whose logs may be deleted."""
         self._removed = {(one.key, one.deployed_ms): one.drained for one in plans}
 
     def open_log(self, key: PlanKey, binding: StreamBinding, disk_sync: DiskSync, deployed_ms: int = 0) -> StreamLog:
-        """Open the log of an imported stream, with what it held before, also under other attributes.
+        """Open the log of an imported stream, with earlier events, even ones with other attributes.
 
         `deployed_ms` is when the plan was first deployed (0: unknown).
 
@@ -106,7 +106,7 @@ class WalStore:
         return log
 
     def has_waiting(self, key: PlanKey, stream: str, deployed_ms: int = 0) -> bool:
-        """Return whether there is a log of the plan's stream that holds events which may not have been processed."""
+        """Return whether a log of the plan's stream has events that may not have been processed."""
         folder = self._folder_of(key, stream)
         self._settle_place(folder, key, stream, deployed_ms, DiskSync())
         identity = read_identity(folder)
@@ -126,7 +126,7 @@ class WalStore:
         processed of a stream that a plan no longer imports, if it is `served` and was deployed at that time, are given
         to `failed`.
         """
-        # By folder rather than by identity: a log whose identity cannot be read must not be deleted either.
+        # by folder rather than by identity, since a log whose identity cannot be read must not be deleted
         kept = {self._folder_of(key, stream) for key, stream in wanted}
         plans = {self._plan_folder(key) for key in whole}
         going_on = {self._plan_folder(key): deployed_ms for key, deployed_ms in served.items()}
@@ -135,7 +135,7 @@ class WalStore:
             if folder not in kept and folder.parent not in plans:
                 try:
                     self._clear(folder, going_on.get(folder.parent), disk_sync, failed)
-                except OSError as error:  # tried again when plans change
+                except OSError as error:  # retried when plans change
                     logger.error("a log cannot be deleted or set aside: folder=%s reason=%s", folder, error.strerror)  # noqa: TRY400 - the text says it all
         while self._unfinished:
             disk_sync.deleted(self._unfinished.pop())
@@ -168,10 +168,10 @@ class WalStore:
             OSError: the disk fails.
         """
         identity = read_identity(folder)
-        # Names are reused: events of an undeployed plan must not flow into a new one that merely has its name.
+        # names are reused: events of an undeployed plan must not go to a new plan of the same name
         if identity is not None and deployed_ms and identity.deployed_ms not in (0, deployed_ms):
             self._clear(folder, None, disk_sync, None)
-        # An empty folder would block the return of an orphaned log to its place.
+        # an empty folder would prevent moving an orphaned log back
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         if not folder.exists():
@@ -203,7 +203,7 @@ class WalStore:
         """
         identity = read_identity(folder)
         if identity is None:
-            # Segments without an owner may contain accepted events, so they are set aside for an operator to judge.
+            # segments without an owner may contain accepted events, so they are set aside for an operator
             if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
                 self._orphan_list(folder, None, 0, "its plan cannot be identified")
             else:
@@ -217,10 +217,10 @@ class WalStore:
                                 "among the failed ones")  # fmt: skip
             else:
                 self._delete(folder, disk_sync)
-        # Deleted only on evidence that this very plan was undeployed; a plan that is merely missing keeps its events.
+        # deleted only if this plan was certainly undeployed; events of a plan that is merely missing are kept
         elif (key, identity.deployed_ms) in self._removed:
-            # Events since the last checkpoint still count as waiting here after a plan has been drained, because it
-            # takes no further one.
+            # after a plan was drained, events since its last checkpoint still count as waiting, since no further
+            # checkpoint is taken
             if waiting and not self._removed[key, identity.deployed_ms]:
                 logger.error("accepted events are dropped, their plan was undeployed: folder=%s events=%d",
                              folder, waiting)  # fmt: skip
@@ -236,7 +236,7 @@ class WalStore:
         self.orphans.put(folder, key, deployed_ms, waiting, reason, stream)
 
     def _fail(self, folder: Path, identity: LogIdentity, failed: KeepFailed) -> int:
-        """Move what waits in the log of a removed stream to the failed events; return how many events were lost."""
+        """Store waiting events of a removed stream as failed, and return how many were lost."""
         key, reason = identity.key(), f"{identity.plan} does not import {identity.stream} now"
         log = StreamLog(folder, identity, self._limits, DiskSync())
         reader = log.reader(log.secured)
@@ -245,7 +245,7 @@ class WalStore:
             for record in reader.records():
                 schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))
                 lost += failed(key, identity.stream, decode_batch(record.body, schema, record.rows), reason)
-                # Secured record by record, so that an interruption repeats as little as possible; behind a lost record
+                # Secured record by record, so that little is repeated after an interruption. After a lost record
                 # nothing more is secured, and the log is set aside.
                 if not lost:
                     log.secure(record.position)
@@ -260,14 +260,14 @@ class WalStore:
     def _delete(self, folder: Path, disk_sync: DiskSync) -> None:
         if folder.is_dir():
             removed = self._folder / f"{REMOVED}{secrets.token_hex(8)}"
-            # Renamed first, which is atomic: a half-deleted log must never be opened, and deleting large files may take
-            # long.
+            # renamed first, which is atomic: deleting large files may take long, and a half-deleted log must never be
+            # opened
             folder.rename(removed)
             disk_sync.deleted(removed)
 
 
 def safe_component(name: str) -> str:
-    """Return a folder name for `name`, unique for each name.
+    """Return a unique folder name for `name`.
 
     Letters, digits, `_`, `-`, `~` and inner dots are kept.
     """
@@ -275,8 +275,8 @@ def safe_component(name: str) -> str:
     if quoted.startswith("."):
         quoted = f"%2E{quoted[1:]}"
     if len(quoted) > LONGEST_COMPONENT:
-        # `%` followed by hex digits cannot result from quoting at this length, so shortened names never collide with
-        # others.
+        # quoting never produces `%` followed by hex digits at this length, so shortened names cannot collide with
+        # others
         quoted = f"{quoted[:LONGEST_COMPONENT]}%{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     return quoted
 
@@ -298,13 +298,13 @@ def _rows_waiting(folder: Path, identity: LogIdentity, limits: LogLimits) -> int
 
 
 def _kept_name(file: Path) -> str:
-    """Return the name in `file`; one is made up at first."""
+    """Return the name in `file`, which is created with a random name if missing."""
     made = f"{socket.gethostname()}-{secrets.token_hex(3)}"
     passing = file.with_name(f"{NAME_FILE}.{made}")
-    # A hard link makes the name appear complete or not at all, and fails for all but the first of several processes.
+    # a hard link is atomic, and fails for all but the first of several processes
     passing.write_text(made, encoding="utf-8")
     try:
-        os.link(passing, file)  # fails when another process was first
+        os.link(passing, file)  # fails if another process was first
     except FileExistsError:
         pass
     finally:
@@ -325,7 +325,7 @@ def _lock(file: Path, name: str) -> int:
             f"wal.path: {file.parent} is used by process {owner}; give each worker on a host a different name "
             f"(name; this one is {name}) or another wal.path"
         ) from error
-    # Under the lock; the process id only serves the message that another process gets.
+    # under the lock; the process id is only used in the error of other processes
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor

@@ -16,7 +16,7 @@ from enum import Enum
 from cep_common.protocol.registry import CheckpointSpan
 
 Attempt = tuple[int, int]
-"""(epoch, attempt): which run of a plan's topology."""
+"""Identifies a run of a plan's topology: (epoch, attempt)."""
 
 
 class CommitDecision(Enum):
@@ -28,7 +28,7 @@ class CommitDecision(Enum):
 
 
 def commit_decision(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> CommitDecision:
-    """Decide about results that a run of `attempt` gave before its marker of `checkpoint`.
+    """Decide about results that a run of `attempt` sent before its marker of `checkpoint`.
 
     `checkpoint` is None when no marker follows them; `spans` say which checkpoints are complete. Results of an attempt
     older than all `spans` were undone or given up with their deployment; those of an attempt that `spans` do not know
@@ -43,7 +43,7 @@ def commit_decision(attempt: Attempt, checkpoint: int | None, spans: Sequence[Ch
 
 
 def new_rows(rows: int, position: int, prepared: int) -> int:
-    """Count the new rows of a frame: its last ones, those behind the position `prepared`.
+    """Count the new rows of a frame: the last ones, after position `prepared`.
 
     `position` is that of the frame's last row in its sender's log; rows without a position (0) are all new.
     """

@@ -1,10 +1,10 @@
-"""Delivers a publisher's results to consumers, and records the progress of each consumer.
+"""Deliver a publisher's results to consumers, and record the progress of each consumer.
 
     files       1 │ 2 │ 3 │ 4 │ 5 (written)
-    dead sink   ▲ has nothing of 2 yet            a file is deleted when all consumers
-    sound sink              ▲ has all up to 4     of its streams have all of it
+    failed sink ▲ has nothing of 2 yet            a file is deleted when all consumers
+    other sink              ▲ has all up to 4     of its streams have all of it
 
-Consumers never wait for each other: one that takes nothing keeps files, but delays no other one.
+Consumers never wait for each other: one that accepts nothing keeps files on disk, but does not delay others.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ paced_logger = PacedLog(logger)
 
 Attributes = tuple[tuple[str, str], ...]
 Who = tuple[str, str]
-"""A consumer: the stream, and the name by which it is known there."""
+"""Identifies a consumer: the stream, and its name there."""
 
 
 @dataclass(slots=True, eq=False)
 class _ConsumerDelivery:
-    """A consumer, which has all up to the file of number `done`, and `frames` of the next one."""
+    """The progress of a consumer, which has all files up to number `done`, and `frames` of the next one."""
 
     stream: str
     tap: Tap
@@ -44,7 +44,7 @@ class _ConsumerDelivery:
     release: GroupDelivery | UnloggedDelivery | None = None
 
     def rows_in(self, group: ResultGroup) -> int:
-        """Return how many of the group's rows of its stream it has settled."""
+        """Return the number of the group's rows of its stream that it has settled."""
         if self.done >= group.ordinal:
             return group.stream_rows[self.stream]
         return self.release.settled_rows if self.release is not None and self.release.group is group else 0
@@ -52,7 +52,7 @@ class _ConsumerDelivery:
 
 @dataclass(slots=True)
 class _ReportedRows:
-    """Of a group and stream: how many delivered rows were counted, and how many each consumer lost."""
+    """The counted rows of a group and stream, and the number that each consumer lost."""
 
     rows: int = 0
     lost: dict[str, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class ConsumerDeliveries:
     ) -> None:
         """Start the deliveries of a log.
 
-        `undone` is called for what is dropped as undone; `changed` when `pump` has something to do again.
+        `undone` is called for results that are dropped as undone; `changed` when `pump` has work again.
         """
         self._log = log
         self._find = consumers
@@ -88,7 +88,7 @@ class ConsumerDeliveries:
         """Consumers whose positions an earlier process recorded, and that have not registered yet."""
         self._reported: dict[tuple[int, str], _ReportedRows] = {}
         self._counted_before: set[int] = set()
-        """Files whose rows somebody else counts as delivered."""
+        """Files whose rows are counted as delivered elsewhere."""
         self._nowhere: set[str] = set()
         self._exported: Mapping[str, Attributes] = {}
         self._standing_rows = log.progress.rows if log.progress is not None else 0
@@ -99,9 +99,9 @@ class ConsumerDeliveries:
     def pump(
         self, now_ms: int, exported: Mapping[str, Attributes], verdict: Callable[[ResultGroup], CommitDecision]
     ) -> Iterator[OSError]:
-        """Offer each consumer committed results as it has room, and delete what all have.
+        """Offer committed results to each consumer that has room, and delete files that all consumers have.
 
-        Gives what goes wrong: it is to be tried again.
+        Return the problem, if any; the call must then be repeated.
         """
         if not self._log.groups:
             return
@@ -115,9 +115,9 @@ class ConsumerDeliveries:
         yield from self._drop(verdict, now_ms)
 
     def offered(self, group: ResultGroup, waiting: Mapping[Who, int]) -> None:
-        """Note how many frames of a complete `group` consumers have and have not delivered yet.
+        """Record the number of frames of a complete `group` that consumers have and have not delivered yet.
 
-        Other consumers have delivered it. The caller counts them.
+        Other consumers have delivered the group. The caller counts its rows.
         """
         self._counted_before.add(group.ordinal)
         for stream in group.stream_rows:
@@ -135,13 +135,13 @@ class ConsumerDeliveries:
                 one.release = UnloggedDelivery(group, frames, partial(self._finished, one, group))
 
     def settle(self, who: Who, group: ResultGroup) -> None:
-        """Note that a consumer has delivered one more frame of a group that it was `offered`."""
+        """Record that a consumer has delivered one more frame of a group of `offered`."""
         one = self._deliveries.get(who)
         if one is not None and isinstance(one.release, UnloggedDelivery) and one.release.group is group:
             one.release.settle()
 
     def waiting_rows(self, released: Iterable[ResultGroup]) -> dict[Who, int]:
-        """Return how many rows of the `released` groups each consumer has not delivered."""
+        """Return the number of rows of the `released` groups that each consumer has not delivered."""
         groups = list(released)
         return {
             who: sum(group.stream_rows[one.stream] - one.rows_in(group) for group in groups)
@@ -149,9 +149,9 @@ class ConsumerDeliveries:
         }
 
     def keep(self, standing_rows: int) -> None:
-        """Note on the disk how far everybody is, if that has changed.
+        """Save the progress of all consumers, if it has changed.
 
-        `standing_rows` of all that was ever written to the log are to be delivered.
+        `standing_rows` of all rows that were ever written to the log must be delivered.
         """
         self._standing_rows = standing_rows
         if self._log.groups:
@@ -198,7 +198,7 @@ class ConsumerDeliveries:
     def _meet(self, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
         """Update the set of consumers.
 
-        A new sink gets the stored results; a new listener gets results that are released from now on.
+        A new sink gets the stored results, a new listener only results that are released from now on.
         """
         streams = {one.stream for group in self._log.groups for one in group.header.streams}
         taps = {(stream, tap.name): tap for stream in streams if stream in self._exported for tap in self._find(stream)}
@@ -221,10 +221,10 @@ class ConsumerDeliveries:
                 self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, self._released_to(verdict))
 
     def _log_removed_sink(self, gone: _ConsumerDelivery, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
-        """Log how many events at most are not delivered to a sink that was removed from the plan.
+        """Log the maximum number of events that are not delivered to a sink that was removed from the plan.
 
-        Events that it has in memory may still be delivered, of a partitioned stream it would have had only a share, and
-        results whose checkpoint is not complete yet may be undone.
+        It may still deliver events that it has in memory. It would only have got a share of a partitioned stream, and
+        results whose checkpoint is not complete may be undone.
         """
         if not gone.tap.lasting or gone.stream not in self._exported:
             return
@@ -235,7 +235,7 @@ class ConsumerDeliveries:
                          "up to events=%d", self._log.folder, gone.stream, gone.tap.name, rows)  # fmt: skip
 
     def _place(self, stream: str, tap: Tap, taps: Mapping[Who, Tap]) -> DeliveryPosition:
-        """Return how far the consumer got in an earlier process."""
+        """Return the progress of the consumer in an earlier process."""
         if not self._known:
             return DeliveryPosition(stream, tap.name, tap.form, 0)
         alike = [who for who, place in self._known.items() if (place.stream, place.form) == (stream, tap.form)]
@@ -249,7 +249,7 @@ class ConsumerDeliveries:
         return self._known.pop(who, DeliveryPosition(stream, tap.name, tap.form, 0))
 
     def _released_to(self, verdict: Callable[[ResultGroup], CommitDecision]) -> int:
-        """Return the number of the newest file that is released as a whole."""
+        """Return the number of the newest completely released file."""
         newest = 0
         for group in self._log.groups:
             if verdict(group) is not CommitDecision.RELEASE or self._log.is_written(group):
@@ -285,10 +285,10 @@ class ConsumerDeliveries:
     def _begin(self, one: _ConsumerDelivery, group: ResultGroup) -> None:
         self._note_lost(group)
         schema = next((arrow_schema(stream) for stream in group.header.streams if stream.stream == one.stream), None)
-        if schema is None:  # none of its frames can be of the stream
+        if schema is None:  # it has no frames of the stream
             one.done, one.frames = group.ordinal, 0
             return
-        # A consumer has the frames of a checkpoint's group when it has committed them: they come again with the group.
+        # frames of a checkpoint's group only count when the group was committed, as they are offered again with it
         passed = one.frames if group.header.at_once else 0
         one.release = GroupDelivery(
             self._log.group_id(group), group, one.stream, schema, one.tap, passed,
@@ -298,7 +298,7 @@ class ConsumerDeliveries:
         )  # fmt: skip
 
     def _finished(self, one: _ConsumerDelivery, group: ResultGroup) -> None:
-        """Note that the consumer has the whole group."""
+        """Record that the consumer has the whole group."""
         release = one.release
         if self._closed or release is None or one not in self._deliveries.values():
             return
@@ -317,10 +317,10 @@ class ConsumerDeliveries:
     def _moved(self, group: ResultGroup, stream: str) -> None:
         self._count(group, stream)
         if group.header.at_once and not self._closed:
-            self._changed()  # all may have all of it
+            self._changed()  # all consumers may have all of it
 
     def _again(self, one: _ConsumerDelivery) -> None:
-        """Deliver the group to the present consumer of the name: the former one ended before it had it."""
+        """Deliver the group to the present consumer of the name, since the former one ended too early."""
         if not self._closed:
             one.release, one.frames = None, 0
             self._changed()
@@ -329,7 +329,7 @@ class ConsumerDeliveries:
         return self._reported.setdefault((group.ordinal, stream), _ReportedRows())
 
     def _count(self, group: ResultGroup, stream: str) -> None:
-        """Count what all consumers of the stream have by now."""
+        """Count the rows that all consumers of the stream have by now."""
         if group.ordinal in self._counted_before:
             return
         there = [one for one in self._deliveries.values() if one.stream == stream]
@@ -363,7 +363,7 @@ class ConsumerDeliveries:
                         self._count(group, stream)
                     self._note_nowhere(group)
                 log.dropped, log.dropped_rows = group.ordinal, group.all_rows
-                self._keep()  # before the file is missing: one that is missed is lost
+                self._keep()  # before the file is deleted, since a missing file counts as lost
                 log.drop_oldest(damaged=group.ordinal in self._damaged)
             except OSError as error:
                 yield error
@@ -375,7 +375,7 @@ class ConsumerDeliveries:
     def _is_done(self, group: ResultGroup, now_ms: int) -> bool:
         """Return whether every consumer of the group has all of it.
 
-        Of one that is written, it is completed then.
+        A group that is being written is completed then.
         """
         needed = [one for one in self._deliveries.values() if one.stream in group.stream_rows]
         if not self._log.is_written(group):
@@ -398,7 +398,7 @@ class ConsumerDeliveries:
                              group.path, stream)  # fmt: skip
 
     def judge_missing(self, verdict: Callable[[ResultGroup], CommitDecision]) -> bool:
-        """Count the rows that are known only from an empty file, once it is known whether they had to be delivered.
+        """Count the missing rows that only an empty file shows, once it is known whether they had to be delivered.
 
         Return whether that is still unknown.
         """

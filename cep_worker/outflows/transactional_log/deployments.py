@@ -1,4 +1,4 @@
-"""Finds the deployment of a plan's name that an epoch belongs to. Pure.
+"""Map epochs to the deployments of a plan's name. Pure.
 
 Example:
     epochs       5     6     7  │  8     9  │  10
@@ -13,10 +13,10 @@ from operator import itemgetter
 
 
 class DeploymentEpochs:
-    """The deployments of one name, oldest first, each known by the time at which its plan was deployed first.
+    """The deployments of one name, oldest first, each identified by the time at which its plan was first deployed.
 
-    Epochs are counted on from one to the next: one from a database that counts from the start again must wait, see
-    `least_epoch`.
+    Each deployment continues the epochs of the previous one. A plan from a database that counts from the start again
+    must get a later epoch first, see `least_epoch`.
     """
 
     def __init__(self, prepared: Iterable[tuple[int, int]], epoch: int, deployed_ms: int) -> None:
@@ -33,10 +33,9 @@ class DeploymentEpochs:
         self.follow(epoch, deployed_ms)
 
     def follow(self, epoch: int, deployed_ms: int) -> None:
-        """Note that the plan deployed at `deployed_ms` has `epoch`.
+        """Record that the plan deployed at `deployed_ms` has `epoch`.
 
-        An epoch that is not the newest is ignored: where epochs were counted from the start again, its owner is
-        unknown.
+        An epoch that is not the newest is ignored: if epochs were counted from the start again, its owner is unknown.
         """
         if not self._first:
             self._first.append((0, deployed_ms))
@@ -45,10 +44,9 @@ class DeploymentEpochs:
         self._newest = max(self._newest, epoch)
 
     def least_epoch(self, epoch: int, deployed_ms: int) -> int:
-        """0 when the plan that was deployed at `deployed_ms` may have `epoch`.
+        """Return 0 if the plan deployed at `deployed_ms` may use `epoch`, else the least epoch that it may use.
 
-        Otherwise that was given out before, by a database that was replaced, and the plan must have a later one: it
-        has, if its own database counts so far.
+        An epoch may not be used if a database that was replaced has assigned it before.
         """
         owner_ms = self._first[-1][1]
         if epoch <= self._newest and 0 not in (deployed_ms, owner_ms) and deployed_ms != owner_ms:
@@ -56,7 +54,7 @@ class DeploymentEpochs:
         return self._newest if epoch < self._newest else 0
 
     def speaks_of(self, deployed_ms: int, epoch: int) -> bool:
-        """Return whether a report on the plan deployed at `deployed_ms` (0: any deployment) refers to this epoch."""
+        """Return whether a report about the plan deployed at `deployed_ms` (0: any) applies to this epoch."""
         return deployed_ms in (0, self.deployed_ms(epoch)) or not self.deployed_ms(epoch)
 
     def __len__(self) -> int:

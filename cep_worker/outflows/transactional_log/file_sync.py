@@ -1,4 +1,4 @@
-"""Gets complete files onto the disk without holding events up."""
+"""Sync complete files in the background, without delaying events."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Task = Callable[[], None]
 
 
 class FileSync:
-    """Forces files to the disk in a separate thread, in order.
+    """Syncs files to disk in a separate thread, in order.
 
-    `post` has a call made on the data thread. A disk that fails fails the worker there, which cannot keep its word.
+    `post` runs a call on the data thread. A disk error is raised there and ends the worker, which cannot keep its
+    guarantees.
     """
 
     def __init__(self, post: Callable[[Task], None]) -> None:
@@ -31,11 +32,11 @@ class FileSync:
         self._tasks.put(lambda: _sync(descriptor, folder))
 
     def when_done(self, call: Task) -> None:
-        """`call` is made on the data thread when all files that were given before are on the disk."""
+        """Run `call` on the data thread when all earlier files are on disk."""
         self._tasks.put(lambda: self._post(call))
 
     def close(self) -> None:
-        """Wait until everything that was handed over is on disk."""
+        """Wait until all files are on disk."""
         self._tasks.put(None)
         self._thread.join()
 
@@ -53,7 +54,7 @@ def _sync(descriptor: int, folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    with contextlib.suppress(FileNotFoundError):  # the folder was deleted meanwhile and is not needed
+    with contextlib.suppress(FileNotFoundError):  # the folder was deleted meanwhile
         sync_folders(folder)
 
 

@@ -1,12 +1,12 @@
-"""One file of prepared results: what a publisher gave between two checkpoints.
+"""A group file: the results that a publisher sent between two checkpoints.
 
     header record │ frame record │ frame record │ … │ mark record
 
-Records are framed and checked like those of the log (`cep_worker.storage.records`). The body of each begins with a
-MessagePack map, behind its length and padded to a multiple of 8 bytes; in a frame an Arrow batch follows. Where numbers
-are skipped, because consumers have frames of these numbers that may be lost, the header is repeated. A file without a
-mark at its end was not closed: the process or the publisher ended. The header of the next kept file repeats the mark,
-even in a later run, since it may get to disk before the mark does.
+Records are framed and checksummed like those of the log (`cep_worker.storage.records`). The body of each begins with
+the length of a MessagePack map and the map, padded to a multiple of 8 bytes; in a frame an Arrow batch follows. The
+header is repeated where numbers are skipped, because consumers have frames of these numbers that may be lost. A file
+without a mark at its end was not closed: the process or the publisher ended. The header of the next file repeats the
+mark, even in a later run, since it may reach the disk before the mark does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class ReceivedRows(msgspec.Struct, frozen=True):
-    """The file of number `ordinal` ends with the mark of `checkpoint`; the publisher had come to `position` then."""
+    """The end of file number `ordinal`: the mark of `checkpoint`, at the publisher's `position`."""
 
     ordinal: int
     checkpoint: int
@@ -46,15 +46,15 @@ class ReceivedRows(msgspec.Struct, frozen=True):
 
 
 class GroupHeader(msgspec.Struct, frozen=True, tag="header"):
-    """The header of a group file: whose results these are.
+    """The header of a group file.
 
-    `log` is the identity of this store, and `position` how far the publisher had come in this run before this file.
-    Frames are numbered from `first_number`. `deployed_ms` is when the plan was first deployed. The file before this one
-    ends with the mark of checkpoint `after` (0: it is of another run, or has no mark). `former` repeats the newest mark
-    of an earlier run that no other file would show. `run_log` is the identity that the publisher drew for this run, if
-    it gave one. With `at_once` the results wait only for consumers, not for a checkpoint: their plan delivers at
-    least once. `rows_before` is the number of rows in earlier files. Versions that did not write a field yet leave it
-    0 or None.
+    `log` is the identity of this store, and `position` the publisher's position in this run before this file. Frames
+    are numbered from `first_number`. `deployed_ms` is when the plan was first deployed. The file before this one ends
+    with the mark of checkpoint `after` (0: it is of another run, or has no mark). `former` repeats the newest mark of
+    an earlier run that no other file would show. `run_log` is the identity that the publisher drew for this run, if it
+    gave one. With `at_once` the results wait only for consumers, not for a checkpoint: their plan delivers at least
+    once. `rows_before` is the number of rows in earlier files. Versions that did not write a field yet leave it 0 or
+    None.
     """
 
     log: str
@@ -75,7 +75,7 @@ class GroupHeader(msgspec.Struct, frozen=True, tag="header"):
         return self.epoch, self.attempt
 
     def is_of(self, opening: OpenLink) -> bool:
-        """Return whether it is of the run of `opening`, and not of another one with the same epoch."""
+        """Return whether it belongs to the run of `opening`, and not to another one with the same epoch."""
         known = "" not in (self.run_log, opening.log)
         return self.run() == (opening.epoch, opening.attempt) and (not known or self.run_log == opening.log)
 
@@ -88,9 +88,9 @@ class GroupFrame(msgspec.Struct, frozen=True, tag="frame"):
 
 
 class CheckpointMark(msgspec.Struct, frozen=True, tag="mark"):
-    """Everything before belongs to `checkpoint`.
+    """Assigns everything before it to `checkpoint`.
 
-    The publisher had come to `position`, though some of that may be lost; 0: no further than the frames tell.
+    `position` is that of the publisher, even if some frames are lost; 0: that of the last frame.
     """
 
     checkpoint: int
@@ -104,7 +104,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 @dataclass(slots=True)
 class ResultGroup:
-    """A file and what it holds up to `size_bytes`."""
+    """A group file and its contents up to `size_bytes`."""
 
     path: Path
     header: GroupHeader
@@ -114,13 +114,13 @@ class ResultGroup:
     checkpoint: int | None = None
     size_bytes: int = 0
     lost_rows: int = 0
-    """Rows that the file should hold and that cannot be read, as far as known."""
+    """The known number of rows of the file that cannot be read."""
     missing_rows: int = 0
     """Rows of missing earlier files."""
     passed_over: int = 0
-    """Numbers that no frame of it has."""
+    """Frame numbers that were skipped."""
     since_ms: int | None = None
-    """The monotonic time since which this process knows of its results."""
+    """The monotonic time at which this process first saw its results."""
     stream_rows: Counter[str] = field(default_factory=Counter)
     """The rows by stream."""
     ordinal: int = field(init=False)
@@ -130,7 +130,7 @@ class ResultGroup:
 
     @property
     def all_rows(self) -> int:
-        """Number of rows written to it and all files before it, as far as known."""
+        """Return the known number of rows written to it and all earlier files."""
         return (self.header.rows_before or 0) + self.rows + self.lost_rows
 
     @property
@@ -141,7 +141,7 @@ class ResultGroup:
 
 @dataclass(frozen=True, slots=True)
 class StoredFrame:
-    """A frame as it was stored."""
+    """A stored frame."""
 
     number: int
     stream: str
@@ -150,7 +150,7 @@ class StoredFrame:
 
 
 def group_path(folder: Path, ordinal: int) -> Path:
-    """Return where the folder's group of that number is kept; names sort by number."""
+    """Return the path of the group `ordinal` in the folder; names sort by number."""
     return folder / f"{ordinal:020d}{SUFFIX}"
 
 
@@ -166,7 +166,7 @@ def ordinal_of(path: Path) -> int:
 class GroupWriter:
     """Appends to a group's file.
 
-    After an OSError the file is as before, and the call may be repeated.
+    After an OSError the file is unchanged, and the call may be repeated.
     """
 
     def __init__(self, group: ResultGroup, descriptor: int) -> None:
@@ -191,7 +191,7 @@ class GroupWriter:
 
     @classmethod
     def reopen(cls, group: ResultGroup) -> GroupWriter:
-        """Continue the file behind the content that `group` describes.
+        """Continue the file after the contents that `group` describes.
 
         Raises:
             OSError: the disk fails.
@@ -201,7 +201,7 @@ class GroupWriter:
         return cls(group, descriptor)
 
     def append(self, frame: GroupFrame, body: Any, rows: int) -> None:
-        """Append a frame that outlives this process.
+        """Append a frame.
 
         Raises:
             OSError: the disk fails.
@@ -213,7 +213,7 @@ class GroupWriter:
         self.group.position = max(self.group.position, frame.position)
 
     def mark(self, checkpoint: int, position: int = 0) -> None:
-        """Complete the group; the publisher had come to `position`, if that is behind its frames.
+        """Complete the group; `position` is that of the publisher, if it is after the group's frames.
 
         Raises:
             OSError: the disk fails.
@@ -222,7 +222,7 @@ class GroupWriter:
         self.group.checkpoint, self.group.position = checkpoint, max(self.group.position, position)
 
     def pass_over(self, numbers: int) -> None:
-        """So many numbers are given to no frame: another header, which says where the next one is.
+        """Skip this many numbers, by another header with the number of the next frame.
 
         Raises OSError.
         """
@@ -234,7 +234,7 @@ class GroupWriter:
         start = self.group.size_bytes
         try:
             written = os.pwritev(self.descriptor, parts, start)
-            if written < length:  # a signal, or a limit of the system on one call
+            if written < length:  # interrupted by a signal, or limited by the system
                 rest = b"".join(parts)
                 while written < length:
                     written += os.pwrite(self.descriptor, rest[written:], start + written)
@@ -250,9 +250,9 @@ class DamagedError(Exception):
 
 
 class GroupReader:
-    """Gives a group's frames, in order, each once; damaged ones are left out.
+    """Reads a group's frames in order, each once; damaged ones are skipped.
 
-    What is appended meanwhile is given, too.
+    Frames that are appended meanwhile are read, too.
     """
 
     def __init__(self, group: ResultGroup) -> None:
@@ -280,9 +280,9 @@ class GroupReader:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredGroup:
-    """A group as it was found.
+    """A recovered group.
 
-    With the number of bytes behind it that are not its records, and of damaged bytes within it.
+    It has the number of bytes after its records, and of damaged bytes within it.
     """
 
     group: ResultGroup
@@ -291,7 +291,7 @@ class RecoveredGroup:
 
 
 def recover(path: Path) -> RecoveredGroup | None:
-    """Return what the file holds, up to the last record that is whole; None when its header is not.
+    """Return the contents of the file up to its last complete record; None if its header is damaged.
 
     Raises:
         OSError: it cannot be read.
@@ -313,7 +313,7 @@ def recover(path: Path) -> RecoveredGroup | None:
 
 
 def rows_in(path: Path) -> int:
-    """Return how many rows sound frames hold in a file whose header is damaged.
+    """Return the number of rows in intact frames of a file whose header is damaged.
 
     Raises OSError.
     """
@@ -322,7 +322,7 @@ def rows_in(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _ScannedGroup:
-    """An entry, which ends at `end`, and what is damaged before it."""
+    """An entry, which ends at `end`, and the damage before it."""
 
     entry: Entry
     number: int
@@ -334,7 +334,7 @@ class _ScannedGroup:
 
 
 def _next(descriptor: int, offset: int) -> _ScannedGroup | None:
-    """Return the first sound entry from `offset` on; None when there is none."""
+    """Return the first intact entry from `offset` on; None if there is none."""
     sound = _read(descriptor, offset)
     if sound is not None:
         record, entry, body = sound
@@ -351,12 +351,12 @@ def _next(descriptor: int, offset: int) -> _ScannedGroup | None:
 
 
 def _bytes_behind(descriptor: int, offset: int) -> int:
-    """Return how much follows `offset`: nothing, too, when a record that ends there lacks some of what fills it up."""
+    """Return the number of bytes after `offset`; 0 also if only a part of the last record's padding is missing."""
     return max(0, os.fstat(descriptor).st_size - offset)
 
 
 def _lost_rows(group: ResultGroup, found: _ScannedGroup) -> int:
-    """Rows that are lost between what `group` holds and `found`: where the publisher tells positions, these do."""
+    """Return the rows lost between the contents of `group` and `found`, by the publisher's positions if known."""
     if not found.damaged_bytes and not isinstance(found.entry, CheckpointMark):
         return 0
     position = 0 if isinstance(found.entry, GroupHeader) else found.entry.position
@@ -365,7 +365,7 @@ def _lost_rows(group: ResultGroup, found: _ScannedGroup) -> int:
 
 def _note(group: ResultGroup, found: _ScannedGroup) -> None:
     group.size_bytes = found.end
-    between = found.number - group.next_number  # frames that are lost, but where the header is repeated
+    between = found.number - group.next_number  # lost frames, unless the header is repeated, which skips numbers
     if isinstance(found.entry, GroupHeader):
         group.passed_over += between
         return
@@ -376,7 +376,7 @@ def _note(group: ResultGroup, found: _ScannedGroup) -> None:
         group.stream_rows[found.entry.stream] += found.rows
         group.position = max(group.position, found.entry.position)
     elif isinstance(found.entry, CheckpointMark):
-        # Damaged rows are counted: the next file's position covers only the others.
+        # damaged rows are counted here, the next file's position covers only the others
         group.position = max(group.position + found.damaged_rows, found.entry.position)
         group.checkpoint = found.entry.checkpoint
 
@@ -389,7 +389,7 @@ def _record(entry: Entry, body: Any, rows: int, number: int) -> tuple[tuple[byte
 
 
 def _read(descriptor: int, offset: int) -> tuple[StoredRecord, Entry, memoryview] | None:
-    """Return the record at `offset`, what it is, and what follows that; None when it is not whole and sound."""
+    """Return the record at `offset`, its decoded map, and the rest of its body; None if it is not intact."""
     head = os.pread(descriptor, RECORD_HEADER_BYTES, offset)
     missing = missing_bytes(memoryview(head), 0) if len(head) == RECORD_HEADER_BYTES else 0
     if not missing:

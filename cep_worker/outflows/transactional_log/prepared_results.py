@@ -1,4 +1,4 @@
-"""The results of a plan that may be delivered once only: on disk until their checkpoint is complete, then to sinks."""
+"""The prepared results of a plan: on disk until their checkpoint is complete, then delivered to sinks."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ paced_logger = PacedLog(logger)
 
 TRY_AGAIN_MS = 1_000
 CUT_BYTES = 16 * 2**20
-"""Results that wait for consumers alone go into files of about this size: each is deleted as a whole."""
+"""The approximate size of files of results that only wait for consumers; each file is deleted as a whole."""
 UNDER_WAY_SHARE = 0.5
-"""So much more than the limit is taken of what is under way when that is reached: markers of checkpoints pass."""
+"""The multiple of the limit up to which results in flight are still accepted, so that checkpoints can complete."""
 LAST_CHECKPOINT = 2**63 - 1
-"""What a topology that is gone for good gave behind its last marker belongs to this."""
+"""The checkpoint of results that a topology sent after its last marker before it ended for good."""
 
 
 class PreparedResults:
-    """Stores results of publishers and delivers them, in each publisher's order, once they are committed.
+    """Stores results of publishers and delivers them when they are committed, in each publisher's order.
 
     Belongs to the data thread. A group is deleted when all consumers have delivered it. A group that was released when
     the process ended is released again, with exactly the same frames.
@@ -67,8 +67,7 @@ class PreparedResults:
     ) -> None:
         """Recover the results in `folder`.
 
-        It is full while more than `most_bytes` of committed results wait for consumers. `counts` counts what consumers
-        have delivered.
+        It is full while more than `most_bytes` of committed results wait for consumers. `counts` counts delivered rows.
 
         Raises:
             OSError: the folder cannot be read.
@@ -85,20 +84,20 @@ class PreparedResults:
         self._last_runs: tuple[CheckpointSpan, ...] = ()
         """The last runs of deployments that are gone for good; all of their results are committed."""
         self._status: tuple[tuple[CheckpointSpan, ...], ...] = ()
-        """What both say, by deployment."""
+        """The reported checkpoints, by deployment."""
         self._judged = False
-        """False while the outcome of results found on disk may still be reported."""
+        """False while the outcome of results that were found on disk may still be reported."""
         self._gone = 0
-        """So many of the first deployments are gone for good."""
+        """The number of the first deployments that have ended for good."""
         self._logs: dict[tuple[int, str], PublisherLog] = {}
         self._deliveries: dict[PublisherLog, ConsumerDeliveries] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
         self.needs_epoch = 0
-        """Results of the present plan can be taken under this epoch at the earliest; 0: they can."""
+        """The least epoch under which results of the present plan are accepted; 0: its present one."""
         self._losses = Losses(folder)
         self.problem = ""
-        """Why some of them are not delivered now, or nothing."""
+        """Why some of them are not delivered now; empty without a problem."""
         self._closed = False
         self._oldest_ms = 0
         """The age of the oldest results, as of the last tick."""
@@ -120,13 +119,13 @@ class PreparedResults:
         self._reapply_checkpoints()
 
     def rename(self, key: PlanKey) -> None:
-        """Take the plan's new name."""
+        """Use the plan's new name."""
         self._key = key
 
     def close_before(self, epoch: int) -> None:
-        """Close all epochs before `epoch`: no publisher of them will come.
+        """End all epochs before `epoch`, of which no publisher will connect any more.
 
-        Their results are deleted once they are delivered. Everything that the last run of an earlier deployment gave is
+        Their results are deleted when they are delivered. All results of the last run of an earlier deployment are
         committed.
         """
         if epoch > self._first_epoch:
@@ -139,14 +138,14 @@ class PreparedResults:
         return max((attempt for of, attempt in self._runs() if of == epoch), default=0)
 
     def prepared_to(self, opening: OpenLink) -> int:
-        """Up to here all that the publisher has given in its present run is held, or was delivered."""
+        """Return the position up to which the results of the publisher's present run are stored or delivered."""
         log = self._logs.get((opening.epoch, opening.sender))
         return log.prepared_to(opening) if log is not None else 0
 
     def has_room(self) -> bool:
         """Return whether `append` may be called."""
-        # More than the limit that stops the plan's intake, so that what is under way in the topology can still be
-        # stored and its checkpoint completed.
+        # Above the limit that stops the plan's intake, so that results in flight in the topology can still be stored
+        # and its checkpoint completed.
         return self._standing_bytes <= self._most_bytes * (1 + UNDER_WAY_SHARE)
 
     def is_full(self) -> bool:
@@ -162,18 +161,18 @@ class PreparedResults:
         return self._log(opening).append(message, batch, body)
 
     def holds(self, opening: OpenLink) -> bool:
-        """Return whether results of the publisher wait here: what it sends now must wait behind them."""
+        """Return whether results of the publisher wait here, so that its further results must wait, too."""
         log = self._logs.get((opening.epoch, opening.sender))
         return log is not None and log.prepared_rows() > 0
 
     def append_at_once(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> None:
-        """Keep a frame that goes to consumers as soon as these have room, whatever checkpoints say.
+        """Store a frame that is delivered as soon as consumers have room, regardless of checkpoints.
 
         Raises OSError, and nothing has changed.
         """
         log = self._log(opening, at_once=True)
         log.append(message, batch, body)
-        # Without checkpoints nothing else would end the file, and only whole files can be deleted.
+        # without checkpoints nothing else ends the file, and only whole files can be deleted
         if log.groups[-1].size_bytes >= CUT_BYTES:
             log.cut()
         self._pump_later()
@@ -184,9 +183,9 @@ class PreparedResults:
         frames: Sequence[UnloggedFrame],
         durable: Callable[[], None],
     ) -> LoggedFrames:
-        """Store frames that consumers have already, until they have delivered them.
+        """Store frames that consumers already have, until they have delivered them.
 
-        The publisher has nothing else here. `durable` is called when they are on disk.
+        No other results of the publisher are stored. `durable` is called when the frames are on disk.
 
         Raises:
             OSError: the disk fails; some may be delivered twice.
@@ -204,7 +203,7 @@ class PreparedResults:
         return LoggedFrames(deliveries, group)
 
     def mark(self, opening: OpenLink, checkpoint: int, durable: Callable[[], None]) -> None:
-        """Assign what the publisher has sent so far to `checkpoint`, if it is in no earlier one.
+        """Assign the publisher's results since its last marker to `checkpoint`.
 
         `durable` is called when it is on disk.
 
@@ -215,42 +214,42 @@ class PreparedResults:
         self._pump_later()
 
     def learn(self, checkpoints: Sequence[PlanCheckpoints]) -> None:
-        """Apply the checkpoints of this plan, and of others of its name, to the epochs that they belong to."""
+        """Apply the checkpoints of this plan, and of others of its name, to their epochs."""
         speaks_of = self._deployments.speaks_of
         self.apply_checkpoints(
             tuple(span for one in checkpoints for span in one.spans if speaks_of(one.deployed_ms, span.epoch))
         )
 
     def apply_checkpoints(self, spans: tuple[CheckpointSpan, ...]) -> None:
-        """Results stand, and were undone, as `spans` say; what was said before of runs that they do not name holds."""
+        """Commit and undo results according to `spans`. Earlier reports about other runs stay valid."""
         self._judged = self._judged or bool(spans)
         prepared = [group.header.run() for log in self._logs.values() for group in log.groups]
         named = {(span.epoch, span.attempt) for span in spans}
-        # What came after a run that is held says what was undone of it.
+        # later runs determine which results of a stored run were undone
         spans += tuple(
             span
             for span in self._spans
             if prepared and (span.epoch, span.attempt) >= min(prepared) and (span.epoch, span.attempt) not in named
         )
-        # The same report comes with every heartbeat.
+        # every heartbeat repeats the report
         if spans != self._spans:
             self._spans = spans
             self._reapply_checkpoints()
         self._end_former()
 
     def end(self) -> None:
-        """Commit everything that the last run gave: the topology was removed."""
+        """Commit all results of the last run, since the topology was removed."""
         self._end(len(self._deployments))
 
     def waiting_rows(self) -> Counter[Who]:
-        """Return how many rows of those that are to be delivered each consumer has not delivered yet."""
+        """Return the number of committed rows that each consumer has not delivered yet."""
         waiting: Counter[Who] = Counter()
         for log, deliveries in self._deliveries.items():
             waiting.update(deliveries.waiting_rows(group for group in log.groups if self._is_released(log, group)))
         return waiting
 
     def is_empty(self) -> bool:
-        """Return whether nothing is held."""
+        """Return whether no results are stored."""
         return not any(log.prepared_rows() for log in self._logs.values())
 
     def retry(self) -> None:
@@ -259,7 +258,7 @@ class PreparedResults:
             self._pump_later()
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass."""
+        """Perform due tasks."""
         since_ms = now_ms
         for log, deliveries in self._deliveries.items():
             standing = (group.all_rows for group in log.groups if self._is_released(log, group))
@@ -274,9 +273,9 @@ class PreparedResults:
         self._losses.tick(now_ms)
 
     def metrics(self) -> PreparedResultsMetrics:
-        """Return how much is held.
+        """Return the metrics of the stored results.
 
-        Before the first tick, too: a plan that is being undeployed is removed when nothing is reported.
+        Also before the first tick, since a plan that is being undeployed is removed when no results are reported.
         """
         logs = self._logs.values()
         rows, size = sum(log.prepared_rows() for log in logs), sum(log.prepared_bytes() for log in logs)
@@ -294,7 +293,7 @@ class PreparedResults:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Stop taking and releasing results; those that are held stay on disk."""
+        """Stop accepting and delivering results; stored ones stay on disk."""
         self._closed = True
         for deliveries in self._deliveries.values():
             deliveries.close()
@@ -303,7 +302,7 @@ class PreparedResults:
         self._losses.close()
 
     def discard(self) -> None:
-        """Close, and delete the results that are held: the plan is no longer deployed."""
+        """Close, and delete the stored results, since the plan is no longer deployed."""
         self.close()
         rows = sum(log.prepared_rows() for log in self._logs.values())
         if rows:
@@ -340,19 +339,19 @@ class PreparedResults:
             header = log.groups[-1].header if log.groups else None
             if header is not None and (log.prepared_rows() or log.groups[-1].missing_rows or header.epoch >= epoch):
                 self._logs[header.epoch, header.publisher] = self._found(log)
-            else:  # a former epoch has left nothing
+            else:  # an earlier epoch without results
                 log.remove()
         rows = sum(log.prepared_rows() for log in self._logs.values())
         if rows:
             logger.info("prepared results found: plan=%s events=%d", self._key.topology(), rows)
 
     def _runs(self) -> set[Attempt]:
-        """Return those of which there are results or news."""
+        """Return the runs with results or reports."""
         prepared = {group.header.run() for log in self._logs.values() for group in log.groups}
         return prepared | {(span.epoch, span.attempt) for span in self._spans}
 
     def _end_former(self) -> None:
-        """Deployments none of whose publishers come any more are gone for good."""
+        """End deployments of which no publisher will connect any more."""
         if self._judged:
             self._end(self._deployments.of(self._first_epoch))
 
@@ -411,7 +410,7 @@ class PreparedResults:
             paced_logger.problem("full", text, self._key.topology(), self._standing_bytes, self._most_bytes)
 
     def _mark_last(self, log: PublisherLog) -> None:
-        """Complete what a last run gave behind its last marker."""
+        """Complete the group after the last marker of a last run."""
         group = log.groups[-1] if log.groups else None
         if (
             group is not None
@@ -421,7 +420,7 @@ class PreparedResults:
             log.mark(LAST_CHECKPOINT, lambda: None)
 
     def _is_released(self, log: PublisherLog, group: ResultGroup) -> bool:
-        """Return whether the group waits for consumers alone."""
+        """Return whether the group only waits for consumers."""
         return self._verdict(group) is CommitDecision.RELEASE and (group.header.at_once or not log.is_written(group))
 
     def _verdict(self, group: ResultGroup) -> CommitDecision:

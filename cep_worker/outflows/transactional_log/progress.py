@@ -1,7 +1,7 @@
 """The delivery progress of one publisher's results: a small file beside its group files.
 
-It tells, when the process starts again, what each consumer has had, and what of the files must be there: files that are
-gone or end too early are noticed by it.
+After a restart it shows what each consumer has, and which files must exist, so that missing or truncated files are
+detected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = "progress.json"
 
 
 class DeliveryPosition(msgspec.Struct, frozen=True):
-    """A consumer (see `Tap`) has all up to the file of number `done`, and `frames` frames of the next one."""
+    """The progress of a consumer (see `Tap`): all files up to number `done`, and `frames` frames of the next one."""
 
     stream: str
     name: str
@@ -28,10 +28,10 @@ class DeliveryPosition(msgspec.Struct, frozen=True):
 
 
 class DeliveryProgress(msgspec.Struct, frozen=True):
-    """`log` is the identity of the publisher's log.
+    """The delivery progress of the publisher's log with the identity `log`.
 
-    Its files were given `rows` rows that are to be delivered; those up to number `dropped`, with `dropped_rows` rows,
-    were, and are deleted.
+    `rows` rows to be delivered were written to its files; files up to number `dropped`, with `dropped_rows` rows, were
+    delivered and deleted.
     """
 
     log: str
@@ -42,16 +42,16 @@ class DeliveryProgress(msgspec.Struct, frozen=True):
 
 
 def read_progress(folder: Path) -> DeliveryProgress | None:
-    """Return the known state; None when nothing is: consumers may get results again then.
+    """Return the stored progress; None if it is unknown, so that consumers may get results again.
 
     Raises OSError.
     """
-    # With a checksum: a corrupted number would delete files that have not been delivered yet.
+    # with a checksum, since a corrupted number would delete files that have not been delivered
     return read_checked(folder / FILE, DeliveryProgress)
 
 
 def write_progress(folder: Path, progress: DeliveryProgress) -> None:
-    """Keep `progress`, which outlives this process.
+    """Write `progress`, without a sync.
 
     Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""The prepared results of one publisher instance: a folder of group files, the last of which is written."""
+"""The prepared results of one publisher instance: a folder of group files, the last of which is being written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LAST_POSITION = 2**63 - 1
 
 
 class PublisherLog:
-    """Stores what one publisher instance sends in one epoch, in groups that end with checkpoint markers.
+    """Stores the results of one publisher instance in one epoch, in groups that end with checkpoint markers.
 
     Belongs to the data thread. After an OSError nothing has changed, and the call may be repeated.
     """
@@ -60,12 +60,12 @@ class PublisherLog:
         """
         self.folder = folder
         self.groups: deque[ResultGroup] = deque()
-        """What is held, oldest first; the last one may still be written."""
+        """The stored groups, oldest first; the last one may still be written."""
         self.lost: dict[str, int] = {}
         """Of files that were found and are gone, or set aside, as many rows are lost. What files lack that are held
         (their groups' `lost_rows`) is lost when these turn out to stand."""
         self._found_run: Attempt | None = None
-        """That of which the newest file was found."""
+        """The run of the newest file that was found."""
         self.dropped = self.dropped_rows = 0
         """The number of the newest file that was delivered and deleted, and the rows of all of these."""
         self._key = key
@@ -73,18 +73,18 @@ class PublisherLog:
         self._writer: GroupWriter | None = None
         self._ordinal = 0
         self._marked = 0
-        """The newest marker that this run of the publisher has given."""
+        """The newest marker of this run of the publisher."""
         make_private(folder)
         self.progress = read_progress(folder)
         """The last record of an earlier process."""
         self._recover()
 
     def prepared_to(self, opening: OpenLink) -> int:
-        """Up to here all that the publisher gave in its run is held, or was delivered; 0 when that is not known."""
+        """Return the position up to which the results of the publisher's run are stored or delivered; 0 if unknown."""
         if self._writer is None or not self._writer.group.header.is_of(opening):
             return 0
-        # 0 makes the publisher's topology start again from its checkpoint and send everything since: the only way to
-        # get lost results back.
+        # 0 makes the publisher's topology restart from its checkpoint and resend everything since, the only way to
+        # recover lost results
         if self.lost and self._found_run == (opening.epoch, opening.attempt):
             return 0
         if any(group.missing_rows for group in self.groups):
@@ -108,8 +108,8 @@ class PublisherLog:
     def begin(self, opening: OpenLink, deployed_ms: int, at_once: bool = False) -> None:
         """Begin the publisher's run of `opening`, for the plan that was deployed at `deployed_ms`.
 
-        The former run is complete. If it had the same epoch and attempt, its results without a mark are moved aside: no
-        checkpoint will decide about them.
+        The former run is complete. If it had the same epoch and attempt, its results without a mark are moved aside,
+        since no checkpoint will decide about them.
 
         Raises:
             OSError: the disk fails.
@@ -118,13 +118,13 @@ class PublisherLog:
         writer = self._writer
         former = None
         if writer is None:
-            # A new log has a new identity, so that consumers do not take its frames for those of a former one.
+            # a new identity, so that consumers do not confuse its frames with those of a former log
             log, number = uuid.uuid4().hex, 1
         elif not writer.group.header.is_of(opening):
             log, number = writer.group.header.log, writer.group.next_number
             if writer.group.header.run() == run:
                 self._give_up_unmarked(writer.group)
-                log = uuid.uuid4().hex  # or consumers might take checkpoints of the one for those of the other
+                log = uuid.uuid4().hex  # otherwise consumers could confuse checkpoints of the two
             former = _newest_mark(writer.group)
         else:
             return
@@ -143,7 +143,7 @@ class PublisherLog:
             OSError: the disk fails.
         """
         assert self._writer is not None  # noqa: S101 - a link has begun
-        # After a reconnection a publisher sends again what was not acknowledged, which may be here in part.
+        # after a reconnection a publisher resends unacknowledged results, a part of which may be stored
         rows = new_rows(message.rows, message.position, self._writer.group.position)
         if not rows:
             return 0
@@ -155,14 +155,14 @@ class PublisherLog:
     def mark(self, checkpoint: int, durable: Callable[[], None]) -> None:
         """Assign everything since the last marker to `checkpoint`.
 
-        `durable` is called when it, and all before, is on disk. A marker that came before changes nothing.
+        `durable` is called when it and everything before are on disk. A repeated marker changes nothing.
 
         Raises:
             OSError: the disk fails.
         """
         writer = self._writer
         assert writer is not None  # noqa: S101 - a link has begun
-        # Only groups with results need a file of their own; an empty one just continues.
+        # only groups with results need a file, an empty one continues
         if checkpoint > self._marked and writer.group.frames:
             if writer.group.checkpoint is None:
                 writer.mark(checkpoint)
@@ -180,7 +180,7 @@ class PublisherLog:
         return self._writer is not None and self._writer.group is group
 
     def cut(self) -> None:
-        """Complete the current group as it is; another one follows in the same run.
+        """Complete the current group; another one follows in the same run.
 
         Raises:
             OSError: the disk fails.
@@ -207,7 +207,7 @@ class PublisherLog:
             self._writer = None
 
     def remove(self) -> None:
-        """Close, and delete the folder, except for what was set aside in it."""
+        """Close, and delete the folder, except files that were set aside in it."""
         if any(self.folder.glob(f"*{ASIDE}")):
             progress = self.folder / PROGRESS
             for path in (*self.folder.glob(f"*{SUFFIX}"), progress, copy_of(progress)):
@@ -217,10 +217,10 @@ class PublisherLog:
         self.close()
 
     def _begin_group(self, header: GroupHeader) -> None:
-        """Begin another file; delete an empty one before it, or see that any other one gets to disk."""
+        """Begin another file. Delete the previous one if it is empty, else sync it."""
         rows_before = self.groups[-1].all_rows if self.groups else self.dropped_rows
         header = msgspec.structs.replace(header, rows_before=rows_before)
-        # Before anything is changed here: a full disk must leave the former group usable.
+        # before any change, since a full disk must leave the former group usable
         writer = GroupWriter.create(group_path(self.folder, self._ordinal + 1), header)
         self._ordinal += 1
         former, self._writer = self._writer, writer
@@ -230,7 +230,7 @@ class PublisherLog:
         if former.group.frames:
             self._sync.file(former.descriptor, self.folder)
         else:
-            # Its header alone told of files before it that are gone.
+            # only its header shows that earlier files are missing
             self._note_lost(former.group.path, former.group.lost_rows + former.group.missing_rows)
             self.groups.remove(former.group)
             former.group.path.unlink()
@@ -242,7 +242,7 @@ class PublisherLog:
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._ordinal = ordinal_of(path)
             found = recover(path)
-            # Delivered before the restart; offering it again would deliver it twice.
+            # delivered before the restart, so that offering it again would deliver it twice
             if found is not None and self._was_dropped(found.group):
                 path.unlink()
                 continue
@@ -257,7 +257,7 @@ class PublisherLog:
             if found.torn_bytes:
                 logger.warning("prepared results end with an unfinished record, cut off: file=%s bytes=%d",
                                path, found.torn_bytes)  # fmt: skip
-            # The header of a group repeats the mark of the one before, whose own may not have got to disk.
+            # the header of a group repeats the mark of the one before, which may not have reached the disk itself
             self._repair_mark(found.group)
             self.groups.append(found.group)
         self._note_missing_end(given_up_rows)
@@ -276,14 +276,14 @@ class PublisherLog:
         run_log = last.header.run_log
         of_run = [group for group in self.groups if (*group.header.run(), group.header.run_log) == (*run, run_log)]
         self._marked = max(max(group.checkpoint or 0, group.header.after or 0) for group in of_run)
-        # Its mark is written, so it is complete: more results belong to the next checkpoint.
+        # its mark is written, so it is complete and further results belong to the next checkpoint
         if last.checkpoint is not None:
             self._begin_group(_following(last))
-        if unread_bytes:  # consumers may have had frames that were there: their numbers must not come again
+        if unread_bytes:  # consumers may have got lost frames, whose numbers must not be reused
             self._writer.pass_over(1 + unread_bytes // RECORD_HEADER_BYTES)
 
     def _note_damage(self, found: RecoveredGroup) -> None:
-        """Note what the group lacks, and what the one before it lacks at its end, if that is known."""
+        """Count the rows that the group lacks, and those that the one before it lacks at its end, if known."""
         before, group = self.groups[-1] if self.groups else None, found.group
         if found.damaged_bytes:
             logger.error("prepared results are damaged: file=%s bytes=%d events=%d",
@@ -297,14 +297,14 @@ class PublisherLog:
             )
 
     def _was_dropped(self, group: ResultGroup) -> bool:
-        """Return whether all consumers have had the group; the process ended before its file was deleted."""
+        """Return whether all consumers had the group and the process ended before its file was deleted."""
         progress = self.progress
         return progress is not None and progress.log == group.header.log and group.ordinal <= progress.dropped
 
     def _note_missing(self, group: ResultGroup, given_up_rows: int) -> None:
         """Count rows of missing or shortened files before the group.
 
-        The group knows how many rows came before it; `given_up_rows` of these are counted already.
+        The group has the number of rows before it, of which `given_up_rows` are already counted.
         """
         before, progress = (self.groups[-1] if self.groups else None), self.progress
         if before is not None:
@@ -321,7 +321,7 @@ class PublisherLog:
         stood = progress.rows if progress is not None and progress.log == group.header.log else 0
         certain = missing if group.header.at_once else min(missing, max(0, stood - known - given_up_rows))
         self._note_lost(group.path, certain)
-        # Whether the others were to be delivered is decided with their checkpoint.
+        # whether the others had to be delivered is decided with their checkpoint
         group.missing_rows = missing - certain
 
     def _note_missing_end(self, given_up_rows: int) -> None:
@@ -341,7 +341,7 @@ class PublisherLog:
     def _repair_mark(self, group: ResultGroup) -> None:
         """Restore the lost mark of the group before `group`, or move that group aside.
 
-        A group whose mark is unknown would hold back everything behind it.
+        A group whose mark is unknown would block everything after it.
         """
         before = self.groups[-1] if self.groups else None
         if before is None or before.checkpoint is not None or not before.frames:
@@ -380,20 +380,20 @@ class PublisherLog:
             self._note_lost(group.path, group.rows + group.lost_rows + group.missing_rows)
 
     def _give_up(self, path: Path) -> int:
-        """Give up a file whose owner is unknown; return its number of results."""
+        """Set aside a file whose owner is unknown. Return its number of results."""
         rows = rows_in(path)
         if rows:
             logger.error("prepared results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
                          quarantine(path), rows)  # fmt: skip
             self._note_lost(path, rows)
-        else:  # made just before everything stopped
+        else:  # created just before everything stopped
             logger.warning("prepared results without a beginning, deleted: file=%s", path)
             path.unlink()
         return rows
 
 
 def prepared_rows(folder: Path) -> int:
-    """Return how many results are in a plan's folder, as far as its files can be read.
+    """Return the number of results in a plan's folder whose files can be read.
 
     Raises OSError.
     """
@@ -405,7 +405,7 @@ def prepared_rows(folder: Path) -> int:
 
 
 def place_of(path: Path) -> str:
-    """Return what a file is called among all of its plan's: epoch, publisher, number."""
+    """Return the name of a file within its plan's folder: epoch, publisher, number."""
     return "/".join(path.parts[-3:])
 
 
@@ -417,18 +417,18 @@ def _following(group: ResultGroup) -> GroupHeader:
 
 
 def _newest_mark(group: ResultGroup) -> ReceivedRows | None:
-    """Return the newest mark of the run that ends with `group`, if no file will record it when another run begins."""
+    """Return the newest mark of the run that ends with `group`, if no other file will contain it in the next run."""
     header = group.header
-    if group.checkpoint is not None:  # the next file could not be made
+    if group.checkpoint is not None:  # the next file could not be created
         return ReceivedRows(ordinal_of(group.path), group.checkpoint, group.position)
     if group.frames:
         return None
-    # It has nothing but what it tells, and will be deleted.
+    # it has only a header, and will be deleted
     return ReceivedRows(ordinal_of(group.path) - 1, header.after, header.position) if header.after else header.former
 
 
 def _received_before(group: ResultGroup, before: ResultGroup) -> ReceivedRows | None:
-    """Return what `group` says about the end of `before`; checkpoint 0: unknown, or none."""
+    """Return the end of `before` according to `group`; checkpoint 0: unknown, or none."""
     header, ordinal = group.header, ordinal_of(before.path)
     if header.former is not None and header.former.ordinal == ordinal:
         return header.former

@@ -1,4 +1,4 @@
-"""The way of one group of results from its file to one consumer."""
+"""The delivery of one group of results from its file to one consumer."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from topology.acks import AckLedger
 from topology.events.frames import decode_batch
 
 UNREADABLE_MS = 10_000
-"""A part of a file that the disk cannot read for so long counts as lost."""
+"""How long a part of a file may be unreadable until it counts as lost."""
 
 
 class GroupDelivery:
-    """Offers the frames of `stream` in a group to a consumer as it has room, then has it commit the group.
+    """Offers the frames of `stream` in a group to a consumer while it has room, then lets it commit the group.
 
-    Frames of a group that is delivered `at_once` are offered one by one, without a commit, also while the group is
-    written. Belongs to the data thread.
+    Frames of a group that is delivered `at_once` are offered without a commit, even while the group is being written.
+    Belongs to the data thread.
 
-    `moved` is called when more of it is settled, `finished` when all is, `again` instead when the consumer has ended
-    before that.
+    `moved` is called when more of it is settled, `finished` when all is settled, `again` instead if the consumer ended
+    before.
     """
 
     def __init__(
@@ -39,31 +39,31 @@ class GroupDelivery:
         finished: Callable[[], None],
         again: Callable[[], None],
     ) -> None:
-        """Start a delivery to a consumer that has the first `passed_frames` frames already.
+        """Start a delivery to a consumer that already has the first `passed_frames` frames.
 
         Raises:
             OSError: the file cannot be opened.
         """
         self.group = group
         self.settled_rows = 0
-        """Rows of frames that the consumer has settled, or has had before."""
+        """Rows of frames that the consumer has settled or already had."""
         self.lost_rows = 0
-        """Of these, those that it could not deliver."""
+        """The number of these rows that it could not deliver."""
         self.settled_frames = passed_frames
-        """So many frames are settled without one before them that is not."""
+        """The number of frames at the beginning that are all settled."""
         self.unreadable_rows = 0
         self.problem = ""
-        """Why not all of it could be read."""
+        """Why a part of it could not be read."""
         self._id = group_id
         self._stream = stream
         self._schema = schema
         self.tap = tap
-        """Who gets what is not offered yet."""
+        """The consumer of the frames that were not offered yet."""
         self._passed = passed_frames
         self._moved, self._finished, self._again = moved, finished, again
         self._known_by_frame = not group.header.at_once
         self.offered = False
-        """The consumer has got something of it."""
+        """Whether the consumer was offered some of it."""
         self._came_back = False
         self._read_rows = 0
         self._frames = 0
@@ -72,13 +72,13 @@ class GroupDelivery:
         self._at_end = self._ended = False
         self._reader: GroupReader | None = self._open()
         self._frame: StoredFrame | None = None
-        self._unsettled = 1  # the release itself, until all is offered
+        self._unsettled = 1  # one for the delivery itself, until all frames are offered
 
     def pump(self, now_ms: int, *, written: bool) -> None:
-        """Offer as much as there is room for; while the group is `written` more may come.
+        """Offer frames while there is room. A group that is being `written` may get further frames.
 
         Raises:
-            OSError: the file cannot be read now: the call is to be repeated.
+            OSError: the file cannot be read now; the call must be repeated.
         """
         while not self._ended:
             if self._frame is None:
@@ -178,7 +178,7 @@ class GroupDelivery:
 
 
 class UnloggedDelivery:
-    """Frames of a group that a consumer has already; `finished` is called when it has settled all of them.
+    """Tracks frames of a group that a consumer already has; `finished` is called when it has settled all of them.
 
     It has the methods of a `GroupDelivery`.
     """

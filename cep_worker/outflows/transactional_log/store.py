@@ -1,6 +1,6 @@
 """A worker's folder of prepared results.
 
-`<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, locked by one process from when a plan needs it.
+It is `<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, locked when a plan first needs it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OWNER_FILE = "plan.json"
 
 
 class LogOwner(msgspec.Struct, frozen=True):
-    """Whose results are in a folder: those of the plan that was deployed first at `deployed_ms`."""
+    """The plan that owns a folder of results, first deployed at `deployed_ms`."""
 
     tenant: int
     plan: str
@@ -65,9 +65,9 @@ class TransactionalLogStore:
         clock: Clock | None = None,
         when_safe: Callable[[Task], None] = lambda call: call(),
     ) -> None:
-        """Results of plans that are missing are kept for `keep_ms`.
+        """Create the store; results of missing plans are kept for `keep_ms`.
 
-        What is on the disk of this host is acknowledged through `when_safe`.
+        Results on this host's disk are acknowledged through `when_safe`.
         """
         self._when_safe = when_safe
         self._keep_ms = keep_ms
@@ -80,7 +80,7 @@ class TransactionalLogStore:
         self._sync: FileSync | None = None
 
     def wanted(self, plan: DeployedPlan) -> bool:
-        """Return whether the plan's results are stored, or some of a former deployment still are.
+        """Return whether the plan's results are stored, or results of a former deployment exist.
 
         Raises:
             ConfigError: the folder cannot be used.
@@ -114,9 +114,9 @@ class TransactionalLogStore:
         self._event_loop.post(lambda: self._when_safe(call))
 
     def keep_only(self, keys: Iterable[PlanKey], removed: Collection[RemovedPlan] = ()) -> None:
-        """Leave the results of plans of `keys` where they are.
+        """Keep the results of plans in `keys`.
 
-        Those of plans that people have undeployed (`removed`) are deleted, those of missing plans are set aside.
+        Those of undeployed plans (`removed`) are deleted, those of missing plans are set aside.
         """
         kept = {self._folder_of(key) for key in keys}
         others = [folder for folder in self._folder.glob("*/*") if folder.is_dir() and folder not in kept]
@@ -130,7 +130,7 @@ class TransactionalLogStore:
             logger.error("prepared results cannot be deleted or set aside: reason=%s", error)  # noqa: TRY400 - the text says it all
 
     def tick(self) -> None:
-        """Delete what has been moved aside for too long."""
+        """Delete results that were set aside too long ago."""
         try:
             self.orphans().tick()
         except OSError as error:
@@ -138,7 +138,7 @@ class TransactionalLogStore:
                                  self._folder, error.strerror, level=logging.ERROR)  # fmt: skip
 
     def orphans(self) -> OrphanedFolders:
-        """Return what is set aside.
+        """Return the results that are set aside.
 
         Raises OSError.
         """
@@ -178,7 +178,7 @@ class TransactionalLogStore:
             self.orphans().put(folder, key, deployed_ms, rows, "its plan is missing and was not undeployed")
 
     def _come_back(self, plan: DeployedPlan) -> None:
-        """Restore the plan's orphaned results, unless there are results of its name."""
+        """Restore the plan's orphaned results, unless results of its name exist."""
         folder = self._folder_of(plan.key)
         if not folder.exists() and self.orphans().entries():
             self._take_lock()

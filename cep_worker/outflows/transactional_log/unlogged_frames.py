@@ -1,4 +1,4 @@
-"""Frames that consumers have got already when they are put on the disk."""
+"""Frames that consumers already have when they are stored on disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cep_worker.outflows.transactional_log.group_file import ResultGroup
 
 @dataclass(frozen=True, slots=True)
 class UnloggedFrame:
-    """A frame that consumers have; those called by the names in `waiting` have not delivered it yet."""
+    """A frame that consumers have; the consumers in `waiting` have not delivered it yet."""
 
     message: Data
     batch: pa.RecordBatch
@@ -24,11 +24,11 @@ class UnloggedFrame:
 
 @dataclass(frozen=True, slots=True)
 class LoggedFrames:
-    """Frames that are kept until consumers, who have them already, have delivered them."""
+    """Frames that are stored until the consumers that have them have delivered them."""
 
     deliveries: ConsumerDeliveries
     group: ResultGroup
 
     def settle(self, stream: str, name: str) -> None:
-        """Note that a consumer has delivered one more frame."""
+        """Record that a consumer has delivered one more frame."""
         self.deliveries.settle((stream, name), self.group)

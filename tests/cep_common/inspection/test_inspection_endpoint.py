@@ -74,7 +74,7 @@ def test_a_question_that_cannot_be_answered_ends_nothing(
     assert door is not None
     answer = ask(context, door, Role.WORKER, ReadConfiguration(door.address.run))
     assert isinstance(answer, Rejected)
-    assert (answer.code, answer.reason.split(",")[0]) == ("internal", "UnicodeEncodeError")
+    assert (answer.code, answer.reason.split(";")[0]) == ("internal", "UnicodeEncodeError")
     assert [one.getMessage() for one in caplog.records] == [
         "a manager's request could not be answered: request=read-configuration"
     ]

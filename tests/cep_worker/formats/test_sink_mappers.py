@@ -168,7 +168,7 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
         ("csv", {"delimiter": "||"}, "delimiter: must be one ASCII character"),
         ("xml", {"enclosing.element": "events"}, "enclosing.element: must be a tag such as <events>, not 'events'"),
         ("xml", {"enclosing.element": "<p:a>"}, "enclosing.element: '<p:a>': the body is not XML"),
-        ("xml", {"payload": "<a>{{late}}", "validate.xml": "true"}, "payload: what the template makes is not XML"),
+        ("xml", {"payload": "<a>{{late}}", "validate.xml": "true"}, "payload: the output of the template is not XML"),
         ("xml", {"payload": "{{nothing}}"}, "payload: no such attribute: nothing"),
         ("json", {"paylod": "x"}, "unknown option paylod; did you mean 'payload'?"),
     ],

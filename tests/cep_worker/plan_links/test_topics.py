@@ -173,7 +173,7 @@ def test_whoever_ends_leaves_and_what_waited_is_kept_as_failed(desk: Desk, end: 
         desk.topics.end_subscription(desk.subscription)
         desk.topics.reroute(1)
     assert (desk.delivered, route.told, desk.publisher.has_room()) == (1, ["join", "leave"], True)
-    reason = "topic late from Late/Alerts: they waited for room when their way to the plan ended"
+    reason = "topic late from Late/Alerts: they waited for room when their subscription ended"
     assert desk.failed == [(KEY, "In", 1, reason)]
     desk.give()
     assert desk.delivered == 2
