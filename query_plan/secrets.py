@@ -30,15 +30,15 @@ SHORTEST = 4
 
 
 @lru_cache(maxsize=128)
-def cover_plan(text: str) -> str:
+def mask_plan(text: str) -> str:
     """Return the plan `text`, even if it cannot be parsed, with its secrets masked."""
     return _OPTION.sub(_covered, text)
 
 
 @lru_cache(maxsize=128)
-def cover_in(other: str, text: str) -> str:
+def mask_in(other: str, text: str) -> str:
     """Return `other`, which was derived from the plan `text` (its query plan, an explanation), with secrets masked."""
-    covered = cover_plan(other)
+    covered = mask_plan(other)
     for secret in secrets_of(text):
         for written in {secret, escape(secret, quote=False), escape(secret)}:
             covered = covered.replace(written, COVER)
@@ -61,9 +61,9 @@ def _covered(found: re.Match[str]) -> str:
     if _is_secret(name):
         shown = value if not value or is_whole_reference(value) else COVER
     elif name.casefold() == _SETTINGS:
-        shown = ",".join(_covered_setting(one) for one in value.split(","))
+        shown = ",".join(_masked_setting(one) for one in value.split(","))
     elif name.casefold() == "headers":
-        shown = _HEADER.sub(_covered_header, value)
+        shown = _HEADER.sub(_masked_header, value)
     elif name.casefold() in _WEB_URLS and "://" in value and "{{" not in value:
         shown = shown_url(value)
     else:
@@ -71,12 +71,12 @@ def _covered(found: re.Match[str]) -> str:
     return f"{name}{found['equals']}{quote}{shown}{quote}"
 
 
-def _covered_header(found: re.Match[str]) -> str:
+def _masked_header(found: re.Match[str]) -> str:
     plain = found["name"].casefold() in _PLAIN_HEADERS or is_whole_reference(found["value"].strip())
     return found[0] if plain or not found["value"].strip() else f"{found['name']}{found['colon']}{COVER}"
 
 
-def _covered_setting(text: str) -> str:
+def _masked_setting(text: str) -> str:
     """Mask one `name:value` of a Kafka client; text without a colon may be the end of a password with a comma."""
     name, colon, value = text.partition(":")
     plain = bool(colon) and not _is_secret_setting(name)

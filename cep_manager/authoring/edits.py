@@ -14,7 +14,7 @@ from cep_manager.errors import TrialFailedError
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
-from query_plan.connectors.distribution import shares_out_alike
+from query_plan.connectors.distribution import keeps_assignment
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.scripts.language import ScriptPolicy
 from topology.edit_preview.messages import EditAnswer, EditRefused, EditRequest
@@ -110,7 +110,7 @@ def _redistribution_notes(
             for one in worker.latest.connectors
             if one.direction == "sink" and (one.tenant, one.plan, one.stream) == (*mine, stream)
         )
-        if waiting and not shares_out_alike(had, has):
+        if waiting and not keeps_assignment(had, has):
             yield (
                 f"{waiting:,} results wait for sinks of {stream}, which this edit removes or distributes differently: "
                 "some may be delivered twice and others not at all; deploy it when no results wait"

@@ -20,7 +20,7 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
 from query_plan.connectors.distribution import destinations_of
 from query_plan.model import instance_stage, stage_app
-from query_plan.secrets import cover_in
+from query_plan.secrets import mask_in
 from query_plan.xml import read_xml
 from siddhi.language.printer import print_app
 
@@ -99,10 +99,10 @@ def _texts(record: PlanRecord, compiled: CompiledPlan) -> Iterator[str]:
     plan = read_xml(compiled.query_plan)
     left = MOST_TEXT
     for stage in plan.processors:
-        text = cover_in(print_app(stage_app(plan, stage)), record.text)
+        text = mask_in(print_app(stage_app(plan, stage)), record.text)
         for index in range(stage.parallel):
             if stage.labels and left > 0:  # each instance has ranges of its own
-                text = cover_in(print_app(stage_app(plan, instance_stage(stage, index))), record.text)
+                text = mask_in(print_app(stage_app(plan, instance_stage(stage, index))), record.text)
             left -= len(text)
             yield text if left >= 0 else ""
 

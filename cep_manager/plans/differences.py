@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from cep_manager.errors import PlanExistsError
-from query_plan.secrets import cover_plan
+from query_plan.secrets import mask_plan
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
@@ -53,7 +53,7 @@ def difference(deployed: str, refused: str) -> tuple[str, ...]:
     before, after = normal_form(deployed), normal_form(refused)
     if before == after:
         before, after = deployed, refused
-    lines = _unified(cover_plan(before).splitlines(), cover_plan(after).splitlines())
+    lines = _unified(mask_plan(before).splitlines(), mask_plan(after).splitlines())
     if not lines and before.splitlines() != after.splitlines():
         return (ONLY_SECRETS,)
     shown = tuple(f"{line[:LONGEST_LINE]} …" if len(line) > LONGEST_LINE else line for line in lines[:MOST_LINES])

@@ -7,7 +7,7 @@ from flask import g
 
 from cep_common.security.access import Permission, Principal, is_granted
 from cep_manager.monitoring.plan_model import PlanDetails
-from query_plan.secrets import cover_in, cover_plan
+from query_plan.secrets import mask_in, mask_plan
 
 
 def sees_secrets() -> bool:
@@ -18,14 +18,14 @@ def sees_secrets() -> bool:
 
 def shown_text(text: str) -> str:
     """Return the text of a plan as the caller may see it."""
-    return text if sees_secrets() else cover_plan(text)
+    return text if sees_secrets() else mask_plan(text)
 
 
 def shown_details(plan: PlanDetails) -> PlanDetails:
     """Return a plan as the caller may see it."""
-    return plan if sees_secrets() else msgspec.structs.replace(plan, text=cover_plan(plan.text))
+    return plan if sees_secrets() else msgspec.structs.replace(plan, text=mask_plan(plan.text))
 
 
 def shown_query_plan(query_plan: str, text: str) -> str:
     """Return the query plan that was made of `text`, as the caller may see it."""
-    return query_plan if sees_secrets() else cover_in(query_plan, text)
+    return query_plan if sees_secrets() else mask_in(query_plan, text)

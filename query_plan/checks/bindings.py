@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from query_plan.annotations import EXPORTING, IMPORTING, named
-from query_plan.components.bindings import binds_by_default, taken_in_by_rule
+from query_plan.components.bindings import binds_by_default, imported_by_default
 from query_plan.components.elements import queries_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.planning.survey import Survey
@@ -129,7 +129,7 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
             None,
         )
         return
-    for name in taken_in_by_rule(plan.app, plan.members):
+    for name in imported_by_default(plan.app, plan.members):
         yield DEFAULT_BINDINGS.broken(
             f"the source of {name} is not declared; the plan accepts events that are sent to this name",
             f"to declare it, write @source(…) or @Import('{name}:1.0.0') in front of its definition",
@@ -143,7 +143,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {left:,} more" if left > 0 else "") or "nothing"
 
 
-def plan_does_something(plan: Survey) -> Iterator[Finding]:
+def plan_has_queries(plan: Survey) -> Iterator[Finding]:
     """Warn about a plan without queries; its definitions only serve on-demand queries."""
     hint = "add one: from A select * insert into B"
     if not plan.members and not plan.imported & plan.exported:
@@ -191,7 +191,7 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
             )
 
 
-def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
+def results_have_consumers(plan: Survey) -> Iterator[Finding]:
     """Warn about results without a consumer, often caused by a misspelt stream name."""
     read = plan.exported.union(*(group.streams_read for group in plan.groups), (one.stream for one in plan.carried))
     for query in (query for element in plan.app.elements for query in queries_of(element)):

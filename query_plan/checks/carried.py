@@ -28,7 +28,7 @@ TOPIC_SHARED = error_rule(
 )
 
 
-def carried_streams_are_all(plan: Survey) -> Iterator[Finding]:
+def streams_between_groups_use_topics(plan: Survey) -> Iterator[Finding]:
     """Warn about streams between groups that cannot use a topic."""
     known = {one.stream for one in plan.carried}
     for name in direct_streams(plan.header, plan.groups, plan.bindings, known):

@@ -84,7 +84,7 @@ def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
                 yield from _seen_singly(query, source, group, chunked[source.source])
 
 
-def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
+def paths_keep_the_order(plan: Survey) -> Iterator[Finding]:
     """Report streams whose events may arrive out of order over paths of different length.
 
     One engine processes an event and its results in the order of the queries. Paths through other stages differ in

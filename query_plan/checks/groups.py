@@ -178,7 +178,7 @@ def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
             yield from obstacles(plan, group)
 
 
-def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
+def partition_keys_are_not_objects(plan: Survey) -> Iterator[Finding]:
     """Check that no partition key is an object: instances and hosts could disagree about which keys are equal."""
     for element in plan.app.elements:
         if isinstance(element, model.AnalysedPartition):
@@ -191,7 +191,7 @@ def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
                     )
 
 
-def partition_keys_have_streams(plan: Survey) -> Iterator[Finding]:
+def partition_key_streams_exist(plan: Survey) -> Iterator[Finding]:
     """Warn about partition keys of undefined streams; Siddhi 3 accepts these, but they are probably misspelt."""
     for written, element in zip(plan.app.syntax.elements, plan.app.elements, strict=True):
         if isinstance(written, ast.Partition) and isinstance(element, model.AnalysedPartition):
@@ -290,7 +290,7 @@ def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
         )
 
 
-def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
+def workers_have_instances(plan: Survey) -> Iterator[Finding]:
     """Check that the plan has no more workers than instances; each worker takes a slot even without an instance."""
     header, instances = plan.header, _instances(plan)
     workers = positive(header.workers) or 1

@@ -199,7 +199,7 @@ def statistics_level_is_known(app: ast.App) -> Iterator[Finding]:
         yield STATISTICS_UNKNOWN.broken(message, f"write one of {', '.join(STATISTICS)}", level.span)
 
 
-def dist_says_things_once(app: ast.App) -> Iterator[Finding]:
+def dist_keys_are_given_once(app: ast.App) -> Iterator[Finding]:
     """Report contradictions between several `@dist` annotations."""
     for dist, keys in _dist_annotations(app):
         for key in keys:
@@ -219,7 +219,7 @@ def dist_keys_are_known(app: ast.App) -> Iterator[Finding]:
                 yield DIST_UNKNOWN_KEY.broken(message, f"it takes {', '.join(keys)}", element.span)
 
 
-def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
+def dist_is_on_queries_and_partitions(app: ast.App) -> Iterator[Finding]:
     """Report `@dist` on elements that are not distributed."""
     for element in app.elements:
         if isinstance(element, ast.Partition):

@@ -20,7 +20,7 @@ FILTER_IGNORED = warning_rule(
 )
 
 
-def filters_of_joins_are_looked_at(app: ast.App) -> Iterator[Finding]:
+def join_filters_have_effect(app: ast.App) -> Iterator[Finding]:
     """Warn about filters on a side of a join that stores rows; they have no effect."""
     holders = {one.id: _HOLDERS[type(one)] for one in app.definitions if type(one) in _HOLDERS}
     for element in app.elements:

@@ -39,8 +39,8 @@ class PlanBindings(NamedTuple):
 def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> PlanBindings:
     """Return the streams that workers send into the plan and receive from it; `found` are its members, if known."""
     found = members(app) if found is None else found
-    imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app, found)}
-    exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app, found)}
+    imported = _bound(app, IMPORTING) | {name: name for name in imported_by_default(app, found)}
+    exported = _bound(app, EXPORTING) | {name: name for name in _exported_by_default(app, found)}
     failed = tuple(EventBinding(one.stream, one.stream.id) for one in error_streams(app, found))
     return PlanBindings(_bindings(app, imported), _bindings(app, exported) + failed)
 
@@ -50,7 +50,7 @@ def binds_by_default(app: model.AnalysedApp) -> bool:
     return not (_bound(app, IMPORTING) or _bound(app, EXPORTING))
 
 
-def taken_in_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
+def imported_by_default(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
     """Return the streams that are imported by rule.
 
     These are the defined streams that are read or exported, that no query writes, and that no annotation declares as
@@ -90,7 +90,7 @@ def _bound(app: model.AnalysedApp, annotations: tuple[str, ...]) -> dict[str, st
     return bound
 
 
-def _given_out_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
+def _exported_by_default(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
     if not binds_by_default(app):
         return ()
     read, written = _traffic(found)

@@ -113,7 +113,7 @@ def share_of(options: Mapping[str, str]) -> DestinationShare | None:
     return DestinationShare(options[KEY], int(written[1]), int(written[2])) if written and KEY in options else None
 
 
-def shares_out_alike(former: Sequence[Connector], edited: Sequence[Connector]) -> bool:
+def keeps_assignment(former: Sequence[Connector], edited: Sequence[Connector]) -> bool:
     """Return whether an edit of a stream's sinks keeps the assignment of waiting events to destinations.
 
     It does not if it removes a sink, or changes the number or order of destinations that share events, their strategy

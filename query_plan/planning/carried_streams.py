@@ -9,7 +9,7 @@ from typing import Literal
 
 from cep_common.protocol.registry import Connector
 from query_plan.annotations import EXPORTING, IMPORTING, Header, named, transport_of
-from query_plan.components.bindings import PlanBindings, taken_in_by_rule
+from query_plan.components.bindings import PlanBindings, imported_by_default
 from query_plan.components.members import Member
 from query_plan.model import GroupingKind
 from query_plan.planning.groups import ExecutionGroup
@@ -49,7 +49,7 @@ def carried_streams(
         return ()
     imported = {one.stream.id for one in bindings.imported}
     exported = {one.stream.id for one in bindings.exported}
-    fed = set(taken_in_by_rule(app, members))
+    fed = set(imported_by_default(app, members))
     fed -= {name for name in fed if _has(app, name, IMPORTING)}
     found = []
     for name in app.streams:

@@ -39,7 +39,7 @@ from siddhi.engine.scheduling.steps import StepRunner
 from siddhi.engine.snapshots.app_state import AppState
 from siddhi.engine.snapshots.envelope import fingerprint, unusable
 from siddhi.engine.snapshots.matching import RestoreReport
-from siddhi.engine.snapshots.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
+from siddhi.engine.snapshots.snapshot import SavedApp, read_snapshot, reporting_damage, write_snapshot
 from siddhi.engine.statistics import EngineStatistics, HasStateSize, PartStateSize
 from siddhi.engine.streams.clock import AppClock, root_orders
 from siddhi.engine.streams.junction import Junction, Listener
@@ -242,7 +242,7 @@ class AppRuntime:
             return
         inlet = self._inlets.get(stream) or self._inlet(stream)
         fast_path = self._fast_paths.get(stream)
-        if fast_path is not None and not as_chunk and self._went_short(fast_path, inlet, records):
+        if fast_path is not None and not as_chunk and self._run_fast_path(fast_path, inlet, records):
             return
         columns, stamps = inlet.read(records, now)
         if as_chunk:
@@ -294,7 +294,7 @@ class AppRuntime:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
         self._upkeep.run(roots, clocks, floor, shown)
 
-    def _went_short(self, fast_path: FastPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
+    def _run_fast_path(self, fast_path: FastPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
         """Run `records` on the fast path if it is open; otherwise return False without a change."""
         rows = records.num_rows
         clock = self._clock
@@ -439,9 +439,9 @@ class AppRuntime:
         saved = read_snapshot(data)
         if saved.app != self._fingerprint:
             raise unusable("snapshot-of-another-app", "it belongs to another app")
-        self.go_on(saved)
+        self.continue_from(saved)
 
-    def go_on(self, saved: SavedApp) -> None:
+    def continue_from(self, saved: SavedApp) -> None:
         """Continue from `saved`, which may come from an edited app with the same parts of state.
 
         Args:
@@ -468,7 +468,7 @@ class AppRuntime:
         saved = read_snapshot(data)
         self._take_up_clock(saved)
         report = self.state.restore_matching(saved, None if saved.waits else self._clock.last)
-        with making_sense("strings"):
+        with reporting_damage("strings"):
             self.compact()
         return report
 

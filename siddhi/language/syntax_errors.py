@@ -9,7 +9,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from siddhi.errors import Problem
 from siddhi.language.bounds import shortened
-from siddhi.language.syntax_hints import UNITS, Mistake, hint, unclosed_bracket
+from siddhi.language.syntax_hints import UNITS, SyntaxMistake, hint, unclosed_bracket
 from siddhi.language.variables import span_between
 
 _EXPRESSION = frozenset(
@@ -101,7 +101,7 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
     keywords = tuple(terminal.lstrip("_").casefold() for terminal in sorted(accepted - _WORDS.keys()))
     before = text[:start].rstrip()
     near, behind = before[-MOST_READ:], text[start : start + MOST_READ]
-    mistake = Mistake(near, behind, word, accepted, keywords, _keyword_before(error), before)
+    mistake = SyntaxMistake(near, behind, word, accepted, keywords, _keyword_before(error), before)
     return Problem("syntax-error", message, hint(mistake), span)
 
 

@@ -39,7 +39,7 @@ _SKIPPED = re.compile(r'"""[\s\S]*?"""|\'[^\'"\n]*+\'|"[^"\n]*+"|`[^`]*+`|--[^\n
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class SyntaxMistake:
     """A word that is not valid between the text `before` it and the text from it on, `behind`.
 
     `accepted`: the terminals that are valid here, `keywords` those of them that are words. `keyword`: the keyword
@@ -56,9 +56,9 @@ class Mistake:
     whole_before: str
 
 
-def hint(mistake: Mistake) -> str | None:
+def hint(mistake: SyntaxMistake) -> str | None:
     """Return the first hint that fits, or None."""
-    return next((way_out for rule in _RULES if (way_out := rule(mistake)) is not None), None)
+    return next((setting_for for rule in _RULES if (setting_for := rule(mistake)) is not None), None)
 
 
 def unclosed_bracket(text: str, accepted: frozenset[str]) -> str | None:
@@ -83,7 +83,7 @@ def _open_brackets(text: str) -> list[tuple[str, int]]:
     return opened
 
 
-def _of_word(mistake: Mistake) -> str | None:
+def _of_word(mistake: SyntaxMistake) -> str | None:
     folded = mistake.word.casefold()
     if folded == "not" and mistake.before.casefold().endswith(" is"):
         return "write `not (x is null)`"
@@ -104,7 +104,7 @@ def _of_word(mistake: Mistake) -> str | None:
     return _WORDS.get(folded)
 
 
-def _of_siddhi_2(mistake: Mistake) -> str | None:
+def _of_siddhi_2(mistake: SyntaxMistake) -> str | None:
     events = re.search(r"\b(all|current|expired)$", mistake.before, re.IGNORECASE)
     if events and re.match(r"-events\b", mistake.behind, re.IGNORECASE):
         return f"write `{events[1]} events`"
@@ -123,14 +123,14 @@ def _of_siddhi_2(mistake: Mistake) -> str | None:
     return None
 
 
-def _of_template(mistake: Mistake) -> str | None:
+def _of_template(mistake: SyntaxMistake) -> str | None:
     place = re.match(r"\$(\w+)", mistake.behind)
     if place is None:
         return None
     return f"replace the template's `{place[0]}` with its value; a variable is written `${{{place[1]}}}`"
 
 
-def _of_arrow(mistake: Mistake) -> str | None:
+def _of_arrow(mistake: SyntaxMistake) -> str | None:
     if re.match(r"=>|-\s+>", mistake.behind):
         return "write `->`"
     if mistake.behind.startswith("->") and "COMMA" in mistake.accepted:
@@ -138,13 +138,13 @@ def _of_arrow(mistake: Mistake) -> str | None:
     return None
 
 
-def _of_sign(mistake: Mistake) -> str | None:
+def _of_sign(mistake: SyntaxMistake) -> str | None:
     if mistake.before.endswith(("-", "+")) and re.match(r"[A-Za-z_(]", mistake.behind):
         return "only a number can carry a sign: write `0 - x`"
     return None
 
 
-def _of_quotes(mistake: Mistake) -> str | None:
+def _of_quotes(mistake: SyntaxMistake) -> str | None:
     if mistake.word == "'" and mistake.before.endswith("'"):
         return "'…' holds no quotes: write \"it's\""
     if mistake.word in {"'", '"'} and "ID" in mistake.accepted and "STRING" not in mistake.accepted:
@@ -161,7 +161,7 @@ def _of_quotes(mistake: Mistake) -> str | None:
     return None
 
 
-def _of_name(mistake: Mistake) -> str | None:
+def _of_name(mistake: SyntaxMistake) -> str | None:
     if mistake.word[0].isdigit() and "ID" in mistake.accepted and "INT" not in mistake.accepted:
         return f"a name begins with a letter, or is written in back-quotes: `{mistake.word}`"
     written = re.search(r"\b(?:into|stream|table)\s+([\w-]+)$", mistake.before, re.IGNORECASE)
@@ -171,31 +171,31 @@ def _of_name(mistake: Mistake) -> str | None:
     return None
 
 
-def _of_day(mistake: Mistake) -> str | None:
+def _of_day(mistake: SyntaxMistake) -> str | None:
     begun = re.search(r"\d*d?$", mistake.before, re.IGNORECASE)
     written = re.fullmatch(r"(\d+)(days?)", f"{begun[0] if begun else ''}{mistake.word}", re.IGNORECASE)
     return f"write `{written[1]} {written[2]}`: `{written[1]}d` is a number" if written else None
 
 
-def _of_star(mistake: Mistake) -> str | None:
+def _of_star(mistake: SyntaxMistake) -> str | None:
     if mistake.word == "," and re.search(r"\bselect\s*\*$", mistake.before, re.IGNORECASE):
         return "write `*` alone; to add more, name all attributes"
     return None
 
 
-def _of_window(mistake: Mistake) -> str | None:
+def _of_window(mistake: SyntaxMistake) -> str | None:
     if re.search(r"\bdefine\s+window\s+\S+\s*\([^()]*\)$", mistake.before, re.IGNORECASE):
         return "name its window, as in `define window W (a int) length(10)`"
     return None
 
 
-def _of_keyword(mistake: Mistake) -> str | None:
+def _of_keyword(mistake: SyntaxMistake) -> str | None:
     if mistake.keyword == "insert" and "_INTO" in mistake.accepted:
         return f"write `insert into {mistake.word}`"
     return None
 
 
-def _of_similar(mistake: Mistake) -> str | None:
+def _of_similar(mistake: SyntaxMistake) -> str | None:
     folded = mistake.word.casefold()
     types = _TYPES if "ATTRIBUTE_TYPE" in mistake.accepted else ()
     if types and folded in _OTHER_TYPES:
@@ -205,13 +205,13 @@ def _of_similar(mistake: Mistake) -> str | None:
     return did_you_mean(mistake.word, (*mistake.keywords, *types))
 
 
-def _of_time(mistake: Mistake) -> str | None:
+def _of_time(mistake: SyntaxMistake) -> str | None:
     if mistake.accepted >= UNITS and "PLUS" not in mistake.accepted and mistake.before[-1:].isdigit():
         return "a time needs a unit, as in 5 sec"
     return None
 
 
-def _of_brackets(mistake: Mistake) -> str | None:
+def _of_brackets(mistake: SyntaxMistake) -> str | None:
     folded = mistake.word.casefold()
     opening = _OPENING.get(folded)
     if opening is not None and all(bracket != opening for bracket, _ in _open_brackets(mistake.whole_before)):
@@ -221,27 +221,27 @@ def _of_brackets(mistake: Mistake) -> str | None:
     return None
 
 
-def _of_lost_keyword(mistake: Mistake) -> str | None:
+def _of_lost_keyword(mistake: SyntaxMistake) -> str | None:
     previous = re.search(r"([A-Za-z_]+)$", mistake.before)
     if mistake.keyword is None and previous and previous[1].casefold() in _SECTION_WORDS:
         return f"'{previous[1]}' was taken as a name here: something is missing in front of it"
     return None
 
 
-def _of_semicolon(mistake: Mistake) -> str | None:
+def _of_semicolon(mistake: SyntaxMistake) -> str | None:
     if "SEMICOLON" in mistake.accepted and mistake.word.casefold() in {"from", "define", "partition", "@"}:
         return "a ';' is missing in front of it"
     return None
 
 
-def _of_outputs(mistake: Mistake) -> str | None:
+def _of_outputs(mistake: SyntaxMistake) -> str | None:
     selects = re.search(r"\bselect\b[^;]*$", mistake.before, re.IGNORECASE)
     if selects and mistake.accepted >= {"COMMA", "_AS", "_INSERT"} and re.match(r"[A-Za-z_]\w*$", mistake.word):
         return "write `,` between two outputs, and `as` before a new name"
     return None
 
 
-_RULES: tuple[Callable[[Mistake], str | None], ...] = (
+_RULES: tuple[Callable[[SyntaxMistake], str | None], ...] = (
     _of_arrow,
     _of_siddhi_2,
     _of_template,

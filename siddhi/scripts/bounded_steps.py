@@ -18,7 +18,7 @@ from typing import Any
 from RestrictedPython.Guards import full_write_guard, safer_getattr_raise
 from RestrictedPython.transformer import RestrictingNodeTransformer
 
-from siddhi.scripts.nested_values import WrittenDict, method, whole
+from siddhi.scripts.nested_values import BoundedDict, method, whole
 
 MOST_BITS = 1 << 18
 """Maximum number of bits of an integer: a division, whose time grows with the square, takes milliseconds."""
@@ -144,7 +144,7 @@ def whole_items(items: Any) -> Any:
     return items
 
 
-class _WrittenList:
+class _BoundedList:
     """A list with a limit on the growth of its slices."""
 
     def __init__(self, items: list[Any]) -> None:
@@ -163,8 +163,8 @@ class _WrittenList:
 def written(owner: Any) -> Any:
     """Return the object on which a script sets and deletes items and attributes, in place of `owner`."""
     if isinstance(owner, list):
-        return _WrittenList(owner)
-    return WrittenDict(owner) if isinstance(owner, dict) else full_write_guard(owner)
+        return _BoundedList(owner)
+    return BoundedDict(owner) if isinstance(owner, dict) else full_write_guard(owner)
 
 
 def power(base: Any, exp: Any, mod: Any = None) -> Any:

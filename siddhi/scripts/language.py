@@ -78,7 +78,7 @@ class ScriptPolicy:
         """Return whether plans may use `language`."""
         return self.allowed is None or language in self.allowed
 
-    def way_out(self, language: str) -> str:
+    def setting_for(self, language: str) -> str:
         """Return the setting that would allow `language`."""
         return self.setting.format(language=language)
 

@@ -66,7 +66,7 @@ def item(owner: Any, key: Any) -> Any:
     return owner[whole(key) if isinstance(key, tuple) else key]
 
 
-class WrittenDict:
+class BoundedDict:
     """A dict with a limit on the size of its keys, as they are hashed."""
 
     def __init__(self, entries: dict[Any, Any]) -> None:

@@ -79,7 +79,7 @@ def main() -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, start.memory_bytes)
     functions = [_compiled(source) for source in start.functions]
-    _close_doors()
+    _drop_rights()
     _write_frame(READY)
     poller = select.poll()
     poller.register(REQUESTS, select.POLLIN)
@@ -96,7 +96,7 @@ def _compiled(source: FunctionSource) -> Script:
     return compiler(source.body)
 
 
-def _close_doors() -> None:
+def _drop_rights() -> None:
     """Drop the rights to open files, to write and to start processes."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started the process may have blocked it

@@ -96,7 +96,7 @@ def compile_python(body: str) -> Script:
 
     Raise `ScriptError` when it is not allowed.
     """
-    text = _at_the_margin(body)
+    text = _dedented(body)
     try:
         tree = ast.parse(text)
         _check_form(tree)
@@ -137,7 +137,7 @@ def _names() -> dict[str, object]:
     }
 
 
-def _at_the_margin(body: str) -> str:
+def _dedented(body: str) -> str:
     """Return `body` without the common indentation of its lines, with the same line numbers."""
     first, _, rest = body.partition("\n")
     return f"{first.strip()}\n{textwrap.dedent(rest)}" if rest else first.strip()

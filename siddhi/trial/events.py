@@ -20,7 +20,7 @@ _BOUNDS = {AttributeType.INT: 2**31, AttributeType.LONG: 2**63}
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-class MisfitError(Exception):
+class InvalidEventError(Exception):
     """An event that does not fit its stream, with the reason."""
 
 
@@ -52,14 +52,14 @@ def _by_name(data: dict[str, Any], schema: Schema) -> list[Any]:
     for name in data:
         if name not in schema:
             hint = did_you_mean(name, schema.names()) or f"it has {', '.join(schema.names())}"
-            raise MisfitError(f"'{schema.id}' has no attribute '{name}'; {hint}")
+            raise InvalidEventError(f"'{schema.id}' has no attribute '{name}'; {hint}")
     return [data.get(name) for name in schema.names()]
 
 
 def _in_order(data: list[Any], schema: Schema) -> list[Any]:
     if len(data) != len(schema.attributes):
         wanted = ", ".join(schema.names())
-        raise MisfitError(f"'{schema.id}' has {len(schema.attributes)} attributes ({wanted}), not {len(data)}")
+        raise InvalidEventError(f"'{schema.id}' has {len(schema.attributes)} attributes ({wanted}), not {len(data)}")
     return data
 
 
@@ -68,10 +68,10 @@ def _value(value: Any, type_: AttributeType, name: str) -> Any:
     if value is None:
         return None
     if nests_too_deeply(value):
-        raise MisfitError(f"'{name}': {TOO_DEEP}")
+        raise InvalidEventError(f"'{name}': {TOO_DEEP}")
     fitted = _fitted(value, type_)
     if fitted is None:
-        raise MisfitError(f"'{name}' must be {type_.value}, not {json.dumps(value)[:80]}")
+        raise InvalidEventError(f"'{name}' must be {type_.value}, not {json.dumps(value)[:80]}")
     return fitted
 
 

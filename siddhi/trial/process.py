@@ -19,7 +19,7 @@ LOADING_S = 60
 """The time for loading code before the request is read: usually seconds, but a minute on a busy machine."""
 
 
-class Bounded(Protocol):
+class LimitedRequest(Protocol):
     """A request with limits for the process: the time in seconds, and its memory."""
 
     @property
@@ -31,7 +31,7 @@ class Bounded(Protocol):
         """The memory limit of the process."""
 
 
-Request = TypeVar("Request", bound=Bounded)
+Request = TypeVar("Request", bound=LimitedRequest)
 
 
 def answer(kind: type[Request], load: Callable[[], Callable[[Request], object]]) -> None:
@@ -52,7 +52,7 @@ def answer(kind: type[Request], load: Callable[[], Callable[[Request], object]])
     answers.close()
 
 
-def _limit(request: Bounded) -> None:
+def _limit(request: LimitedRequest) -> None:
     """Limit time and memory of the process, even when its caller has ended.
 
     Core dumps are off, and the size of files (caches of compiled kernels) is limited.

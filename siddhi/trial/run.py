@@ -23,7 +23,7 @@ from siddhi.errors import SiddhiError, did_you_mean
 from siddhi.float_values import written
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.scripts.language import ScriptPolicy
-from siddhi.trial.events import MisfitError, own_time, record_of
+from siddhi.trial.events import InvalidEventError, own_time, record_of
 from siddhi.trial.messages import (
     PartialMatches,
     TrialAnswer,
@@ -174,14 +174,14 @@ class _Trial:
     def _record(self, place: int, stamp: int) -> pa.RecordBatch:
         try:
             return record_of(self._request.events[place], self._schema_at(place), stamp)
-        except MisfitError as misfit:
+        except InvalidEventError as misfit:
             raise _BadEventError(place + 1, str(misfit)) from misfit
 
     def _schema_at(self, place: int) -> Schema:
         """Return the schema of the stream of the event at this index. Raise _BadEventError when there is none."""
         try:
             return self._schema(self._request.events[place].stream)
-        except MisfitError as misfit:
+        except InvalidEventError as misfit:
             raise _BadEventError(place + 1, str(misfit)) from misfit
 
     def _schema(self, stream: str) -> Schema:
@@ -192,7 +192,7 @@ class _Trial:
             return self._app.windows[stream].schema
         known = tuple(self._app.streams)
         hint = did_you_mean(stream, known) or f"it has {', '.join(known) or 'none'}"
-        raise MisfitError(f"the plan has no stream '{stream}'; {hint}")
+        raise InvalidEventError(f"the plan has no stream '{stream}'; {hint}")
 
     def _listen(self) -> Iterator[_CollectedOutput]:
         """Yield every stream with events from inside the app, then every query."""

@@ -9,7 +9,7 @@ from cep_common.reach.guard import Guard, Reach
 from query_plan.connectors.judging import connector_faults
 from query_plan.connectors.reach import reach_faults
 from query_plan.connectors.schemas import in_map
-from query_plan.secrets import cover_plan
+from query_plan.secrets import mask_plan
 
 SOURCE = {"bootstrap.servers": "b1:9092", "topic.list": "t", "group.id": "g", "threading.option": "single.thread"}
 SINK = {"bootstrap.servers": "b1:9092", "topic": "t", "is.binary.message": "true"}
@@ -84,7 +84,7 @@ def test_only_transports_of_single_bodies_carry_them() -> None:
 
 
 def test_the_password_is_covered_where_plans_are_shown() -> None:
-    assert "hidden1" not in cover_plan("@map(type='avro', basic.auth.password='hidden1')")
+    assert "hidden1" not in mask_plan("@map(type='avro', basic.auth.password='hidden1')")
 
 
 @pytest.mark.parametrize("kind", ["source", "sink"])

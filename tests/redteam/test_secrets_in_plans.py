@@ -12,7 +12,7 @@ from cep_common.errors import ConfigError
 from cep_common.protocol.registry import Connector
 from query_plan.connectors.judging import connector_faults
 from query_plan.examination import examine
-from query_plan.secrets import cover_in, cover_plan
+from query_plan.secrets import mask_in, mask_plan
 
 PLAN = """@Plan:name('P')
 @Import('In:1.0.0')
@@ -40,7 +40,7 @@ SECRETS = (
 
 
 def test_no_secret_is_left_in_a_covered_text() -> None:
-    covered = cover_plan(PLAN).replace("a == 'hush<&1'", "")
+    covered = mask_plan(PLAN).replace("a == 'hush<&1'", "")
     assert [secret for secret in SECRETS if secret in covered] == []
     for kept in ("${secret:DB}", "/etc/cep/db.password", "hooks.example.org:8443", "basic.auth.username='cep'",
                  "Content-Type: text/plain", "define table T", "insert into U"):  # fmt: skip
@@ -52,13 +52,13 @@ def test_no_secret_is_left_in_what_is_made_of_a_plan() -> None:
     compiled = examine(text).compiled
     assert compiled is not None
     assert "storeSecret" in compiled.xml
-    covered = cover_in(compiled.xml, text).replace("a == 'hush", "")
+    covered = mask_in(compiled.xml, text).replace("a == 'hush", "")
     assert [secret for secret in SECRETS if secret in covered] == []
 
 
 @pytest.mark.parametrize("text", ["password='", 'a="""' * 1_000, "password=" * 100_000, "a='b" * 50_000, "'" * 100_001])
 def test_any_text_is_covered_in_no_time(text: str) -> None:
-    cover_plan(text)
+    mask_plan(text)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def usable_language(registry: Registry, written: str, span: Span, problems: Prob
         return None
     if not registry.scripts.allows(name):
         message = f"functions in '{written}' are disabled here"
-        hint = f"{registry.scripts.way_out(name)} allows them, and trusts anyone who deploys plans with its machines"
+        hint = f"{registry.scripts.setting_for(name)} allows them, and trusts everyone who deploys plans with its hosts"
         problems.add("script-language-off", message, span, hint)
         return None
     return language

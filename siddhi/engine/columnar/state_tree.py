@@ -22,7 +22,7 @@ from siddhi.engine.jit.arrays import AnyArray, Int64Array
 from siddhi.engine.tuning import MIN_DETACHED_ARRAY_BYTES
 
 State: TypeAlias = Any
-"""None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays, `Codes` and `Pieces`.
+"""None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays, `Codes` and `EncodedParts`.
 
 Tuples and pieces become lists.
 """
@@ -58,7 +58,7 @@ class Codes:
         self.array = array
 
 
-class Pieces:
+class EncodedParts:
     """A list of states that are already encoded by `encode_piece`. It decodes to a list of these states."""
 
     __slots__ = ("pieces",)
@@ -92,7 +92,7 @@ def encode_state(state: State) -> list[Buffer]:
 
 
 def encode_piece(state: State) -> bytes:
-    """Return `state` encoded as an item of `Pieces`."""
+    """Return `state` encoded as an item of `EncodedParts`."""
     return msgspec.msgpack.encode(_writable(state), enc_hook=_to_extension)
 
 
@@ -132,7 +132,7 @@ def _to_extension(value: object, apart: list[Buffer] | None = None) -> object:
     """Return `value` as a MessagePack extension; a large array is added to `apart`, when there is such a list."""
     if isinstance(value, Codes):
         return _array_extension(shortened(value.array), apart, _CODES, _CODES_APART)
-    if isinstance(value, Pieces) and apart is not None:
+    if isinstance(value, EncodedParts) and apart is not None:
         apart.append(b"".join(value.pieces))
         return msgspec.msgpack.Ext(_PIECES, msgspec.msgpack.encode(list(map(len, value.pieces))))
     if isinstance(value, np.ndarray):

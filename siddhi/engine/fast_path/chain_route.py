@@ -65,7 +65,7 @@ class ChainRoute(SmallBatchRoute):
         instances, keys = None, self._keys
         if keys is not None and (instances := keys.ids(self._values[keys.attribute])) is None:
             return REFUSED
-        return self._chain.take_few(self._source, self._stamps, self._values, instances)
+        return self._chain.process_few(self._source, self._stamps, self._values, instances)
 
     def write(self, count: int) -> pa.RecordBatch:
         chain, results, addresses = self._chain, self._results, self._addresses
@@ -75,7 +75,7 @@ class ChainRoute(SmallBatchRoute):
         partials_at = address_of(matches[MATCH_PARTIAL])
         for name, slot, attribute in self._outputs:
             if not from_before[slot]:
-                results.values_lie(name, addresses[attribute], 0, rows_at + line * slot)
+                results.set_values(name, addresses[attribute], 0, rows_at + line * slot)
                 continue
             values, valid = chain.output.kept(slot, attribute)
             positions_at = partials_at
@@ -84,12 +84,12 @@ class ChainRoute(SmallBatchRoute):
                 values, valid = _gathered(rows, self._values[attribute], partials, values, valid)
                 positions_at = 0
             self._held += (values, valid)
-            results.values_lie(name, address_of(values), 0 if valid is None else address_of(valid), positions_at)
-        results.stamps_lie(addresses[EVENT_TIMESTAMP], rows_at + line * (len(from_before) - 1))
+            results.set_values(name, address_of(values), 0 if valid is None else address_of(valid), positions_at)
+        results.set_timestamps(addresses[EVENT_TIMESTAMP], rows_at + line * (len(from_before) - 1))
         return results.write(count)
 
     def end(self) -> None:
-        self._chain.end_few(self._source, self._values)
+        self._chain.finish_few(self._source, self._values)
         self._held.clear()
 
 

@@ -110,15 +110,15 @@ class ComputedOutputs:
         self._program = LineProgram(program, addresses, address_of(self._words), valid_at) if len(program) else None
         self.positions_at = address_of(self._program.positions) if held and self._program is not None else 0
         """The address of the positions of the emitted rows, 0 where all are emitted."""
-        results.stamps_lie(stamps_at, self.positions_at)
+        results.set_timestamps(stamps_at, self.positions_at)
         for name, attribute in outputs.as_they_are.items():
-            results.values_lie(name, addresses[attribute], 0, self.positions_at)
+            results.set_values(name, addresses[attribute], 0, self.positions_at)
         self._stored: list[tuple[str, int, int]] = []
         for number, (name, type_) in enumerate(outputs.stored.items()):
             values_at, valid = address_of(self._out[number]), address_of(self._valid[number])
             never_null = type_ in (AttributeType.BOOL, AttributeType.STRING)
             self._words[number] = values_at, 0 if never_null else valid, 0
-            results.values_lie(name, values_at, 0, self.positions_at)
+            results.set_values(name, values_at, 0, self.positions_at)
             self._stored.append((name, values_at, 0 if never_null else valid))
         self.evaluates = self._program is not None and self._program.evaluates
         """Whether nodes evaluate inputs."""
@@ -133,5 +133,5 @@ class ComputedOutputs:
         if nulls or self._masked:
             self._masked = bool(nulls)
             for name, values_at, valid_at in self._stored:
-                self._results.values_lie(name, values_at, valid_at if nulls else 0, self.positions_at)
+                self._results.set_values(name, values_at, valid_at if nulls else 0, self.positions_at)
         return count

@@ -68,7 +68,7 @@ class JoinRoute(SmallBatchRoute):
         join = self._join
         if join.behind:  # the route must first process what its windows have received
             return REFUSED
-        join.take_in_few(self._slot, self._stamps, self._values, self._keys, root_orders(rows), self._emission)
+        join.add_few(self._slot, self._stamps, self._values, self._keys, root_orders(rows), self._emission)
         count, done, _, _ = join.meet(self._room, goes_on=False, left_first=_BOTH_FIRST)
         self._pairs = self._room if done else self._others(count)
         join.flows[self._slot].let_go()
@@ -94,7 +94,7 @@ class JoinRoute(SmallBatchRoute):
 
     def _find_values(self) -> None:
         """Set the addresses of the results to the current places of the values."""
-        self._results.stamps_lie(address_of(self._pairs[OUT_TIMESTAMP]))
+        self._results.set_timestamps(address_of(self._pairs[OUT_TIMESTAMP]))
         for flow in self._join.flows:
             positions_at = address_of(self._pairs[flow.side.slot])
             for column, name in flow.side.selected:
@@ -102,9 +102,9 @@ class JoinRoute(SmallBatchRoute):
                     store = flow.window.store
                     mask = store.mask(name)
                     valid_at = 0 if mask is None else address_of(mask)
-                    self._results.values_lie(column, address_of(store.values(name)), valid_at, positions_at)
+                    self._results.set_values(column, address_of(store.values(name)), valid_at, positions_at)
                 elif flow.side.slot == self._slot:
-                    self._results.values_lie(column, self.few.addresses[name], 0, positions_at)
+                    self._results.set_values(column, self.few.addresses[name], 0, positions_at)
 
     def end(self) -> None:
         self._pairs = self._room

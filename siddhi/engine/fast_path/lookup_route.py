@@ -53,13 +53,13 @@ class LookupRoute(SmallBatchRoute):
         few, results, table, pairs = self.few, self._results, self._matcher.table, self._pairs
         assert pairs is not None  # noqa: S101 - rows have been taken in
         probes_at = address_of(pairs.probes)
-        results.stamps_lie(few.stamps_at, probes_at)
+        results.set_timestamps(few.stamps_at, probes_at)
         for name, attribute in self._side.selected:
-            results.values_lie(name, few.addresses[attribute], 0, probes_at)
+            results.set_values(name, few.addresses[attribute], 0, probes_at)
         found = [(name, table.column(attribute, pairs.places)) for name, attribute in self._other.selected]
         for name, column in found:
             valid = None if column.type is AttributeType.STRING else column.valid
-            results.values_lie(name, address_of(column.values), 0 if valid is None else address_of(valid))
+            results.set_values(name, address_of(column.values), 0 if valid is None else address_of(valid))
         return results.write(count)
 
     def end(self) -> None:

@@ -23,7 +23,7 @@ from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.engine.tuning import MAX_EXPORTED_COLUMNS
 
 
-class Passed(NamedTuple):
+class FastPathResult(NamedTuple):
     """The result of a batch: its number of rows and the latest of their timestamps.
 
     For each target it contains the number of results, and the route that returns them if there are listeners.
@@ -73,7 +73,7 @@ class FastPath:
 
     def run(
         self, records: pa.RecordBatch, rows: int, layout: RecordLayout, clock: AppClock, watch: QueryWatch | None
-    ) -> Passed | None:
+    ) -> FastPathResult | None:
         """Return the result of `records`, which has `rows` rows, at least one; `clock` is the app's clock.
 
         Listeners have not been called yet. Return None when the batch has to take the general path.
@@ -100,7 +100,7 @@ class FastPath:
             results.append((target, count, way if written and count else None))
         if watch is not None:
             self._report(watch, rows, worked_ns)
-        return Passed(rows, latest, results)
+        return FastPathResult(rows, latest, results)
 
     def _report(self, watch: QueryWatch, rows: int, worked_ns: Sequence[int]) -> None:
         """Report how long each query worked; the time of a partition's entrance is added to the query's."""
@@ -109,7 +109,7 @@ class FastPath:
         for (stage, _, _), length_ns in zip(self._ways, worked_ns, strict=True):
             watch.worked(stage.node.name, rows, length_ns)
 
-    def tell(self, passed: Passed) -> None:
+    def tell(self, passed: FastPathResult) -> None:
         """Count the results and pass them to the listeners."""
         for source in self._sources:
             source.events += passed.rows
@@ -117,7 +117,7 @@ class FastPath:
             target.events += count
         given = [(target, way.give()) for target, _, way in passed.results if way is not None]
         for target, records in given:  # a callback may send events, so all results are complete by now
-            target.tell_written(records)
+            target.notify_converted(records)
 
 
 def _drop(results: Sequence[tuple[Junction, int, FastRoute | None]]) -> None:

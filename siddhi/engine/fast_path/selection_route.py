@@ -113,7 +113,7 @@ class SelectionRoute(SmallBatchRoute):
                 values = np.ascontiguousarray(values, dtype)
                 valid = None if valid is None or node.type is AttributeType.STRING else np.ascontiguousarray(valid)
                 self._kept.append((values, valid))
-                self._results.values_lie(name, address_of(values), 0 if valid is None else address_of(valid))
+                self._results.set_values(name, address_of(values), 0 if valid is None else address_of(valid))
             count = self._computed.run(rows, evaluation)
         if evaluation.failed is not None:
             self.end()

@@ -71,7 +71,7 @@ class SlidingRoute(SmallBatchRoute):
         self._positions_at = 0
         self._computed: ComputedOutputs | None = None
         if computed is None:
-            self._results.stamps_lie(few.stamps_at)
+            self._results.set_timestamps(few.stamps_at)
         else:
             at = {aggregate_column(number): address_of(self._out[number]) for number in range(count)}
             valid_at = {aggregate_column(number): address_of(self._out_valid[number]) for number in range(count)}
@@ -82,7 +82,7 @@ class SlidingRoute(SmallBatchRoute):
         self._aggregates: list[tuple[str, int]] = []
         for name, attribute, number, _ in selection.shape.outputs.direct:
             if number < 0:
-                self._results.values_lie(name, few.addresses[attribute], 0, self._positions_at)
+                self._results.set_values(name, few.addresses[attribute], 0, self._positions_at)
             else:
                 self._aggregates.append((name, number))
         self._nulls: list[bool] | None = None
@@ -126,7 +126,7 @@ class SlidingRoute(SmallBatchRoute):
         """
         for name, number in self._aggregates:
             valid_at = address_of(self._out_valid[number]) if nulls[number] else 0
-            self._results.values_lie(name, address_of(self._out[number]), valid_at, self._positions_at)
+            self._results.set_values(name, address_of(self._out[number]), valid_at, self._positions_at)
         self._nulls = nulls
 
 

@@ -166,11 +166,11 @@ class SmallBatchResults:
         self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, INT64)
         self._array_at = address_of(self._array)
 
-    def stamps_lie(self, address: int, positions_at: int = 0) -> None:
+    def set_timestamps(self, address: int, positions_at: int = 0) -> None:
         """Set the address of the timestamps and, as for other values, that of the positions of the emitted rows."""
         self._plan[0, VALUES], self._plan[0, POSITIONS] = address, positions_at
 
-    def values_lie(self, name: str, address: int, valid_at: int = 0, positions_at: int = 0) -> None:
+    def set_values(self, name: str, address: int, valid_at: int = 0, positions_at: int = 0) -> None:
         """Set the addresses of the values of `name`.
 
         `valid_at` is the address of the validity bytes (0: no nulls), `positions_at` that of the positions of the

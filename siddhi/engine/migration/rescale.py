@@ -39,7 +39,7 @@ from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.snapshots.app_state import AppState
 from siddhi.engine.snapshots.envelope import unusable
-from siddhi.engine.snapshots.matching import LeftPart, PartName, name_of
+from siddhi.engine.snapshots.matching import LostPart, PartName, name_of
 from siddhi.engine.snapshots.snapshot import AppPart, SavedApp, SavedPart, read_snapshot, write_snapshot
 from siddhi.engine.streams.clock import ClockState, latest
 from siddhi.errors import SnapshotError
@@ -73,7 +73,7 @@ class AdoptedState:
     """
 
     snapshots: tuple[bytes, ...]
-    left: tuple[LeftPart, ...]
+    left: tuple[LostPart, ...]
     begun: frozenset[PartName]
 
 
@@ -83,7 +83,7 @@ def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> Ado
     See `AppRuntime.restore_matching`. Raise `SnapshotError` for bytes that are not a snapshot.
     """
     taken: list[bytes] = []
-    left: dict[LeftPart, None] = {}
+    left: dict[LostPart, None] = {}
     begun: set[PartName] = set()
     for snapshot, app in zip(snapshots, apps, strict=True):
         runtime = AppRuntime(app)
@@ -191,7 +191,7 @@ def _owned(
     runtime = AppRuntime(app)
     saved, state = read_snapshot(snapshot), runtime.state  # a runtime uses the arrays of a state and changes them
     _check_parts(saved, state)
-    runtime.go_on(saved)
+    runtime.continue_from(saved)
     if not all(place.instances.settled for place in state.places):
         runtime.advance_time(0)  # the next step notifies queries of new instances in any case
     ids = {}

@@ -9,7 +9,7 @@ from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, FailureReasons, broadcast
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 
 
@@ -84,7 +84,7 @@ def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
     return drop_rows(evaluation.batch, evaluation.failed, evaluation.reasons, step)
 
 
-def drop_rows(batch: EventBatch, failed: BoolArray, reasons: Reasons, step: Step) -> BoolArray:
+def drop_rows(batch: EventBatch, failed: BoolArray, reasons: FailureReasons, step: Step) -> BoolArray:
     """Record the rows `failed` of `batch` in `step` and return the remaining positions, as `drop_failed` does.
 
     An input chunk may have become several: one for each run of a key in a partition, or for each row of a window that

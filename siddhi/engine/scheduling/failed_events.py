@@ -86,10 +86,10 @@ class FailureTracker:
             arrived[outside] = _without(whole, rows)
             faults.extend(self._book(outside, whole.take(rows), node.name, messages, reasons[first][places]))
         if not came.all():
-            self._tell_of_timers(node, [messages[place] for place in np.flatnonzero(~came).tolist()])
+            self._report_timer_failures(node, [messages[place] for place in np.flatnonzero(~came).tolist()])
         return faults
 
-    def _tell_of_timers(self, node: AppNode, messages: Sequence[str]) -> None:
+    def _report_timer_failures(self, node: AppNode, messages: Sequence[str]) -> None:
         """Report failures of events that a timer of `node` released.
 
         Such events arrived long ago: there is no batch to remove them from, and no event for a fault stream.

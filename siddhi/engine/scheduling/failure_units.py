@@ -54,7 +54,7 @@ def with_units(batch: EventBatch) -> EventBatch:
     return batch.with_units(np.append(0, np.cumsum(starts)))
 
 
-def tell_apart(
+def distinguish_units(
     inputs: Sequence[EventBatch],
     keyed: Sequence[bool],
     ranks: Sequence[int],

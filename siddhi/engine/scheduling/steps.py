@@ -18,7 +18,7 @@ from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.planner.explain import explain_query
 from siddhi.engine.scheduling.chunks import ChunkRunner
 from siddhi.engine.scheduling.failed_events import FailedEvents, FailureTracker
-from siddhi.engine.scheduling.failure_units import tell_apart, with_units
+from siddhi.engine.scheduling.failure_units import distinguish_units, with_units
 from siddhi.engine.scheduling.rounds import RoundLimit, Rounds
 from siddhi.engine.scheduling.routes import Route, Routes
 from siddhi.engine.scheduling.timer_slices import cut_at_timers
@@ -192,7 +192,7 @@ class StepRunner:
             run = self._run_in_turns if stage.fires_first else self._run_stage
             told = None
             if stage.tells_apart:
-                told = tell_apart(inputs, stage.keyed, node.arrival, node.timer_arrival, step)
+                told = distinguish_units(inputs, stage.keyed, node.arrival, node.timer_arrival, step)
             if told is None:
                 self._pass_on(number, inputs, inputs, run(stage, inputs, step), step, sent, arrived)
                 continue

@@ -32,7 +32,7 @@ from siddhi.engine.snapshots.part_definitions import (
 )
 from siddhi.engine.snapshots.query_state import query_state
 from siddhi.engine.snapshots.recomputing import missing_columns, recompute
-from siddhi.engine.snapshots.snapshot import AppPart, SavedApp, SavedPart, making_sense
+from siddhi.engine.snapshots.snapshot import AppPart, SavedApp, SavedPart, reporting_damage
 from siddhi.engine.streams.clock import ClockState
 
 
@@ -108,7 +108,7 @@ class AppState:
             if how is PartMatch.SAME:
                 self._restore_part(part, _told_of(names, state) if name.kind is PartKind.PARTITION else state)
             elif how is PartMatch.BUT_RATE:
-                with making_sense(f"the {name}"):
+                with reporting_damage(f"the {name}"):
                     cast("QueryNode", part.holder).restore_but_rate(state)
             else:
                 lacking = self._recompute(cast("QueryNode", part.holder), before[former], clock or 0, name)
@@ -132,18 +132,18 @@ class AppState:
         rows = former.definition.query.rows
         lacking = missing_columns(query, rows)
         if not lacking:
-            with making_sense(f"the {name}"):
+            with reporting_damage(f"the {name}"):
                 recompute(query, rows, former.state, self._context, clock)
         return lacking
 
     def _restore(self, strings: State, states: Iterable[tuple[AppPart, State]]) -> None:
-        with making_sense("the strings"):
+        with reporting_damage("the strings"):
             self.pool.restore(strings)
         for part, state in states:
             self._restore_part(part, state)
 
     def _restore_part(self, part: AppPart, state: State) -> None:
-        with making_sense(f"the {name_of(part.definition)}"):
+        with reporting_damage(f"the {name_of(part.definition)}"):
             part.holder.restore(state)
 
 

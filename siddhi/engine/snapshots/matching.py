@@ -9,7 +9,7 @@ from enum import Enum
 from siddhi.engine.snapshots.part_definitions import PartDefinition, PartKind
 
 
-class LeftReason(str, Enum):
+class LossReason(str, Enum):
     """Why the state of a part was not taken over."""
 
     GONE = "gone"
@@ -25,11 +25,11 @@ class LeftReason(str, Enum):
 
 
 _WORDS = {
-    LeftReason.GONE: "the app has nothing with that name",
-    LeftReason.CHANGED: "its definition changed",
-    LeftReason.DEPENDENCIES_CHANGED: "the definition of something that it reads or calls, or its clock, changed",
-    LeftReason.PARTITION_LEFT: "the keys of its partition changed",
-    LeftReason.NOT_HELD: "it reads attributes that its window did not store",
+    LossReason.GONE: "the app has nothing with that name",
+    LossReason.CHANGED: "its definition changed",
+    LossReason.DEPENDENCIES_CHANGED: "the definition of something that it reads or calls, or its clock, changed",
+    LossReason.PARTITION_LEFT: "the keys of its partition changed",
+    LossReason.NOT_HELD: "it reads attributes that its window did not store",
 }
 
 
@@ -46,11 +46,11 @@ class PartName:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftPart:
+class LostPart:
     """A part of the snapshot whose state was not taken over, and why."""
 
     part: PartName
-    reason: LeftReason
+    reason: LossReason
     attributes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class RestoreReport:
     """
 
     taken: tuple[PartName, ...]
-    left: tuple[LeftPart, ...]
+    left: tuple[LostPart, ...]
     begun: tuple[PartName, ...]
     recomputed: tuple[PartName, ...] = ()
     formers: tuple[tuple[PartName, PartName], ...] = ()
@@ -152,10 +152,10 @@ def report_of(
         if query is not None and not query.held:
             continue  # a stateless query has nothing to lose
         if name is None:
-            reason = _difference(definitions[former], present_by_name.get(former)) or LeftReason.PARTITION_LEFT
-            left.append(LeftPart(former, reason))
+            reason = _difference(definitions[former], present_by_name.get(former)) or LossReason.PARTITION_LEFT
+            left.append(LostPart(former, reason))
         elif name in lacking:
-            left.append(LeftPart(former, LeftReason.NOT_HELD, lacking[name]))
+            left.append(LostPart(former, LossReason.NOT_HELD, lacking[name]))
     recomputed = tuple(name for name in taken if matches[name][1] is PartMatch.ROWS)
     return RestoreReport(taken, tuple(left), tuple(name for name in now if name not in taken), recomputed,
                          tuple((name, matches[name][0]) for name in taken))  # fmt: skip
@@ -221,9 +221,9 @@ def name_of(part: PartDefinition) -> PartName:
     return PartName(part.kind, part.name)
 
 
-def _difference(saved: PartDefinition, present: PartDefinition | None) -> LeftReason | None:
+def _difference(saved: PartDefinition, present: PartDefinition | None) -> LossReason | None:
     if present is None:
-        return LeftReason.GONE
+        return LossReason.GONE
     if (saved.text, saved.ranges, saved.partition) != (present.text, present.ranges, present.partition):
-        return LeftReason.CHANGED
-    return None if saved.dependencies == present.dependencies else LeftReason.DEPENDENCIES_CHANGED
+        return LossReason.CHANGED
+    return None if saved.dependencies == present.dependencies else LossReason.DEPENDENCIES_CHANGED

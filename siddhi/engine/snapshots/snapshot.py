@@ -77,7 +77,7 @@ def read_snapshot(data: Buffer) -> SavedApp:
 
 
 @contextmanager
-def making_sense(of: str) -> Iterator[None]:
+def reporting_damage(of: str) -> Iterator[None]:
     """Raise `SnapshotError` for any failure inside that is caused by invalid contents of a snapshot."""
     try:
         yield

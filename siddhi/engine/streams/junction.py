@@ -46,7 +46,7 @@ class Junction:
         if partitioned:
             self.empty = self.empty.with_partitions(np.zeros(0, dtype=np.int64))
 
-    def tell_written(self, records: pa.RecordBatch) -> None:
+    def notify_converted(self, records: pa.RecordBatch) -> None:
         """Notify listeners as `tell` does, of a batch that is counted and converted already."""
         for listener in self.listeners:
             listener(records)

@@ -44,7 +44,7 @@ from query_plan.connectors.kafka import KafkaSourceOptions
 from query_plan.connectors.kafka_settings import client_settings
 from query_plan.connectors.options import read_options
 from query_plan.connectors.reach import reach_faults
-from query_plan.secrets import cover_plan, secrets_of
+from query_plan.secrets import mask_plan, secrets_of
 
 SOURCE = {"bootstrap.servers": "b1:9092,b2", "topic.list": "t,u", "group.id": "g", "threading.option": "single.thread"}
 SINK = {"bootstrap.servers": "b1:9092", "topic": "t", "is.binary.message": "false"}
@@ -145,7 +145,7 @@ def test_secrets_in_plans_are_covered() -> None:
     text = """@source(type='kafka', optional.configuration='sasl.username:u,sasl.password:top,secret',
     sasl.password='hidden1')
     define stream S (a int);"""
-    shown = cover_plan(text)
+    shown = mask_plan(text)
     assert "top" not in shown
     assert ",secret" not in shown
     assert "hidden1" not in shown

@@ -85,7 +85,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S select a insert into my-stream", "syntax-error", "back-quotes: `my-stream`"),
         ("define stream 2S (a int);", "syntax-error", "begins with a letter"),
         ("define stream T (a varchar);", "syntax-error", "use string"),
-        ("from S select sum(a) n insert into O", "syntax-error", "`as` in front of a new name"),
+        ("from S select sum(a) n insert into O", "syntax-error", "`as` before a new name"),
         ("from S select a insert all-events into O", "syntax-error", "write `all events`"),
         ("from S select a insert into O for expired-events", "syntax-error", "write `insert expired events into …`"),
         ("from S#transform.math:f(a) select * insert into O", "syntax-error", "write `#name(…)`"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.state_size import StateSize, sampled, total
-from siddhi.engine.columnar.state_tree import CodeChange, Pieces, State, encode_piece
+from siddhi.engine.columnar.state_tree import CodeChange, EncodedParts, State, encode_piece
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, Operator, Stateful, Step
@@ -121,7 +121,7 @@ class _Copies(Stateful, Generic[Part]):
                     self._written[instance] = piece
             pieces.append(piece)
         common = [part.snapshot() for part in self.common.values()]
-        return [np.fromiter(self.by_id, dtype=np.int64, count=len(self.by_id)), Pieces(pieces), common]
+        return [np.fromiter(self.by_id, dtype=np.int64, count=len(self.by_id)), EncodedParts(pieces), common]
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
         instances = [numbers[own] for (own, _, _), numbers in zip(states, ids, strict=True)]

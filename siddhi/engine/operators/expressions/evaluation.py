@@ -25,7 +25,7 @@ class Value(NamedTuple):
     valid: BoolArray | None = None
 
 
-class Reasons:
+class FailureReasons:
     """The reasons why rows failed: the first message recorded for each."""
 
     __slots__ = ("_booked",)
@@ -58,15 +58,15 @@ class Reasons:
         for part in np.split(places, ends):
             yield part, self._booked[int(found[part[0]])][1]
 
-    def through(self, rows: Int64Array) -> Reasons:
+    def through(self, rows: Int64Array) -> FailureReasons:
         """Return the same reasons, with row i in the place of row `rows[i]`."""
-        other = Reasons()
+        other = FailureReasons()
         other._booked = [(rows[booked], text) for booked, text in self._booked]
         return other
 
-    def and_then(self, later: Reasons) -> Reasons:
+    def and_then(self, later: FailureReasons) -> FailureReasons:
         """Return these reasons, completed by `later` ones for rows without any."""
-        other = Reasons()
+        other = FailureReasons()
         other._booked = self._booked + later._booked
         return other
 
@@ -113,7 +113,7 @@ class Evaluation:
         if not rows.any():
             return
         if self.failed is None:
-            self.failed, self.reasons = rows, Reasons()
+            self.failed, self.reasons = rows, FailureReasons()
         else:
             self.failed = self.failed | rows
         self.reasons.add(np.flatnonzero(rows), message)
@@ -139,7 +139,7 @@ class Evaluation:
         if not failed.any():
             return
         if self.failed is None:
-            self.failed, self.reasons = failed, Reasons()
+            self.failed, self.reasons = failed, FailureReasons()
         else:
             self.failed = self.failed | failed
         rows = np.flatnonzero(failed)
@@ -162,7 +162,7 @@ class Evaluation:
         return within
 
 
-_NO_REASONS = Reasons()
+_NO_REASONS = FailureReasons()
 
 
 def together(batch: EventBatch) -> Int64Array:

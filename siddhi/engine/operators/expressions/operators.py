@@ -185,10 +185,10 @@ def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray
 
 def decision(condition: ExpressionNode) -> ExpressionNode:
     """Return a node for `condition` on pairs of rows; as in Siddhi, rows fail where it is not a bool."""
-    return condition if condition.type is AttributeType.BOOL else NoDecisionNode(condition)
+    return condition if condition.type is AttributeType.BOOL else NonBooleanConditionNode(condition)
 
 
-class NoDecisionNode(ExpressionNode):
+class NonBooleanConditionNode(ExpressionNode):
     """A condition of another type than bool: every row fails."""
 
     type = AttributeType.BOOL

@@ -18,7 +18,7 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.incremental_aggregation.reader import AggregationReader
 from siddhi.engine.operators.joins.condition import JoinCondition
 from siddhi.engine.operators.joins.held import CarefullyHeldTable, Contents, HeldAggregation, HeldRows, HeldTable
-from siddhi.engine.operators.joins.join import JoinBesideNothing, JoinOperator
+from siddhi.engine.operators.joins.join import JoinOperator, JoinWithMissingEvents
 from siddhi.engine.operators.joins.moving import ROW_NUMBER, RowNumbers, other_order
 from siddhi.engine.operators.joins.side import Held, Side
 from siddhi.engine.operators.joins.whole_events import (
@@ -110,7 +110,7 @@ def build_join(
     nowhere = {output: compiler.columns[column] for output, column in selected if has_index(column)}
     made = JoinOperator(sides, condition, context, only_current=only_current, moving=moving)
     if nowhere:
-        made = JoinBesideNothing(sides, condition, context, nowhere, only_current=only_current, moving=moving)
+        made = JoinWithMissingEvents(sides, condition, context, nowhere, only_current=only_current, moving=moving)
     if context.partitioned and followed and made.tracked is None:
         return NotApplicable("a side is a named window, and the rows of both sides meet")
     return made

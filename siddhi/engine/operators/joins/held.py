@@ -15,11 +15,11 @@ from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, kernel_array
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.base.scope import slot_column
-from siddhi.engine.operators.expressions.evaluation import Reasons
+from siddhi.engine.operators.expressions.evaluation import FailureReasons
 from siddhi.engine.operators.incremental_aggregation.reader import AggregationReader
 from siddhi.engine.operators.joins.condition import JoinCondition
-from siddhi.engine.operators.joins.judge import Judge
-from siddhi.engine.operators.joins.side import Fetch, Held, Side, Unanswered
+from siddhi.engine.operators.joins.judge import PairEvaluator
+from siddhi.engine.operators.joins.side import Fetch, Held, JoinFailures, Side
 from siddhi.engine.operators.tables.careful import CarefulMatcher
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import count_before
@@ -45,7 +45,7 @@ class HeldTable(Held):
         self.key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
         """The attribute of the events whose codes are the only value that the condition reads, if there is one."""
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
         matcher = self.matcher
         if self.key is not None and rows is None and matcher.table.history is None:
             return matcher.by_code(events.columns[self.key].values), matcher.table.column, None
@@ -59,13 +59,13 @@ class CarefullyHeldTable(Held):
         self._matcher = matcher
         self.aggregates = matcher.aggregates
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
         verdicts = self._matcher.verdicts(side.named(events), rows=rows)
         fetch = self._matcher.table.column
         if not verdicts.fails:
             return Pairs(verdicts.probes, verdicts.places), fetch, None
         standing = ~verdicts.failed
-        unanswered = Unanswered(verdicts.losers(), verdicts.reasons)
+        unanswered = JoinFailures(verdicts.losers(), verdicts.reasons)
         return Pairs(verdicts.probes[standing], verdicts.places[standing]), fetch, unanswered
 
 
@@ -78,7 +78,7 @@ class HeldRows(Held):
         self._condition = condition
         self.aggregates = condition.aggregates
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
         stamps, columns = self._contents()
 
         def fetch(name: str, places: Int64Array) -> Column:
@@ -92,7 +92,7 @@ class HeldRows(Held):
         return pairs, fetch, judge.unanswered
 
 
-class HeldThen(Held):
+class NamedWindowHistory(Held):
     """The contents of a named window at the moment of each event, while it changes.
 
         events            0    1    2    3          what an event sees
@@ -112,7 +112,7 @@ class HeldThen(Held):
         self._ranks = ranks
         self._step = step
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
         window = self._named.window
         emission = window.moves
         came, left = (emission[:, emission[KIND] == kind] for kind in (CURRENT, EXPIRED))
@@ -125,7 +125,7 @@ class HeldThen(Held):
         named = {slot_column(self._slot, name): column for name, column in columns.items()}
         held = EventBatch(stamps, None, None, None, named, only_current=True)
         probes = np.arange(events.size) if rows is None else rows
-        judge = Judge(side.named(events), self._condition.rest)
+        judge = PairEvaluator(side.named(events), self._condition.rest)
 
         def fetch(name: str, places: Int64Array) -> Column:
             return columns[name].take(places)
@@ -189,16 +189,16 @@ class HeldAggregation(Held):
         self._condition = condition
         self.aggregates = condition.aggregates
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
         found: list[Pairs] = []
         parts: list[dict[str, Column]] = []
         events = side.named(events)
         probes = np.arange(events.size) if rows is None else rows
-        whole = Judge(events, None)
+        whole = PairEvaluator(events, None)
         start = 0
         for asking, answer in self._reader.read_all(events, probes, in_order=self._condition.keeps_state):
             if isinstance(answer, SiddhiRuntimeError):
-                reasons = Reasons()
+                reasons = FailureReasons()
                 reasons.add(asking, answer.problems[0].message)
                 whole.fail(asking, reasons)
                 continue
@@ -230,7 +230,7 @@ def _matches(
     probes: Int64Array,
     stamps: Int64Array,
     columns: Mapping[str, Column],
-) -> tuple[Pairs, Judge]:
+) -> tuple[Pairs, PairEvaluator]:
     """Return the pairs of the events at `probes` and rows with `columns` of side `slot`, and their judge."""
     named = {slot_column(slot, name): column for name, column in columns.items()}
     if condition.keyed and len(stamps) * len(probes) >= MIN_INDEXED_PAIRS:
@@ -238,7 +238,7 @@ def _matches(
         blocks, asked = _equal(slot, condition, events, probes, held), condition.rest
     else:
         blocks, asked = _all(probes, len(stamps)), condition.whole
-    judge = Judge(events, asked)
+    judge = PairEvaluator(events, asked)
     return _one(judge.narrowed(blocks, named)), judge
 
 

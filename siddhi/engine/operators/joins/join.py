@@ -29,7 +29,7 @@ from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, OperatorContext, Stateful, Step
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.joins.condition import JoinCondition
-from siddhi.engine.operators.joins.held import HeldThen
+from siddhi.engine.operators.joins.held import NamedWindowHistory
 from siddhi.engine.operators.joins.meeting import meet_held
 from siddhi.engine.operators.joins.moving import MovingJoin
 from siddhi.engine.operators.joins.side import Side
@@ -91,10 +91,10 @@ class JoinOperator(MergingOperator):
         left, right = self.sides
         batches = self._batches(inputs)
         if self.moving is not None and self.moving.goes_at_once(batches):
-            joined = self.moving.process(batches, step, self._who_is_first(inputs))
+            joined = self.moving.process(batches, step, self._input_order(inputs))
             return self._nothing if joined is None else joined
         if self.sliding is not None and self._may_slide(*batches):
-            joined = self.sliding.process(*batches, step, left_first=self._who_is_first(inputs))
+            joined = self.sliding.process(*batches, step, left_first=self._input_order(inputs))
             return self._nothing if joined is None else joined
         for side, other in ((left, right), (right, left)):
             batch = batches[side.slot]
@@ -103,7 +103,7 @@ class JoinOperator(MergingOperator):
         if self.tracked is not None:
             return self._meet_tracked(self.tracked, batches, inputs, step)
         if self.sliding is not None:
-            self.sliding.fall_behind()
+            self.sliding.mark_outdated()
         return self._chunk_by_chunk(inputs, step)
 
     @property
@@ -111,7 +111,7 @@ class JoinOperator(MergingOperator):
         """Return whether the join reads a table and keeps no state itself."""
         return self.steady is not None and not self._parts() and not self.timed and not self._condition.careful
 
-    def _who_is_first(self, inputs: MergedRows) -> tuple[bool, bool]:
+    def _input_order(self, inputs: MergedRows) -> tuple[bool, bool]:
         """Return whether the left's stream comes first.
 
         The first item is for events of one time, the second for rows that timers of one time sent.
@@ -153,7 +153,7 @@ class JoinOperator(MergingOperator):
         if side.moves is None or not batches[other.slot].size or not other.triggers:
             return self._nothing
         ranks = self._rank(side, inputs.ranks), self._rank(other, inputs.ranks)
-        held = HeldThen(side.slot, side.moves, self._condition, ranks, step)
+        held = NamedWindowHistory(side.slot, side.moves, self._condition, ranks, step)
         rows = other.arriving(batches[other.slot], step) if other.chain else batches[other.slot]
         only_current = self.only_current
         met = meet_held(other, replace(side, held=held), rows, step, only_current=only_current) if rows.size else None
@@ -299,10 +299,10 @@ class JoinOperator(MergingOperator):
         for part, saved in zip(self._parts(), state, strict=True):
             part.restore(saved)
         if self.sliding is not None:
-            self.sliding.fall_behind()
+            self.sliding.mark_outdated()
 
 
-class JoinBesideNothing(JoinOperator):
+class JoinWithMissingEvents(JoinOperator):
     """A join whose selection also reads events that a side never has, such as the second one of a pair.
 
     The columns `nowhere` are null.

@@ -9,34 +9,34 @@ import numpy as np
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
-from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons
-from siddhi.engine.operators.joins.side import Unanswered
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, FailureReasons
+from siddhi.engine.operators.joins.side import JoinFailures
 from siddhi.engine.operators.tables.careful import as_current
 from siddhi.engine.operators.tables.pairs import Pairs
 
 
-class Judge:
+class PairEvaluator:
     """Evaluates a condition for pairs of `events` and rows of the other side, and records events that fail."""
 
     def __init__(self, events: EventBatch, condition: ExpressionNode | None) -> None:
         self._events = events
         self._condition = condition
         self._failed: BoolArray | None = None
-        self._reasons = Reasons()
+        self._reasons = FailureReasons()
 
     @property
-    def unanswered(self) -> Unanswered | None:
+    def unanswered(self) -> JoinFailures | None:
         """The events for which it failed, None if there are none."""
-        return None if self._failed is None else Unanswered(self._failed, self._reasons)
+        return None if self._failed is None else JoinFailures(self._failed, self._reasons)
 
-    def fail(self, events: Int64Array, reasons: Reasons) -> None:
+    def fail(self, events: Int64Array, reasons: FailureReasons) -> None:
         """Record that the condition failed for `events`."""
         if self._failed is None:
             self._failed = np.zeros(self._events.size, dtype=np.bool_)
         self._failed[events] = True
         self._reasons = self._reasons.and_then(reasons)
 
-    def fail_as(self, other: Judge) -> None:
+    def fail_as(self, other: PairEvaluator) -> None:
         """Record the events for which the condition of `other` failed."""
         if other._failed is not None:
             self.fail(np.flatnonzero(other._failed), other._reasons)

@@ -16,7 +16,7 @@ from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.filters import drop_rows
-from siddhi.engine.operators.joins.side import Fetch, Side, Unanswered, with_nulls
+from siddhi.engine.operators.joins.side import Fetch, JoinFailures, Side, with_nulls
 from siddhi.engine.operators.tables.pairs import Pairs
 
 _PASSING_BY = np.array([CURRENT, EXPIRED, RESET], dtype=np.int8)
@@ -39,7 +39,7 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
         (events,) = (rows.kinds <= EXPIRED).nonzero()
     pairs, fetch, unanswered = other.held.meet(side, rows, events)
     if unanswered is not None:
-        rows, pairs = _without_unanswered(rows, pairs, unanswered, step)
+        rows, pairs = _without_failed(rows, pairs, unanswered, step)
         if not rows.size:
             return None
     if pairs.whole and not passes_by:
@@ -55,7 +55,7 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
     return met.with_chunks(pairs.probes, out.chunks)
 
 
-def _without_unanswered(rows: EventBatch, pairs: Pairs, unanswered: Unanswered, step: Step) -> tuple[EventBatch, Pairs]:
+def _without_failed(rows: EventBatch, pairs: Pairs, unanswered: JoinFailures, step: Step) -> tuple[EventBatch, Pairs]:
     """Return the remaining rows and their pairs.
 
     A row that fails removes its whole chunk.

@@ -17,7 +17,7 @@ from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.base.scope import slot_column
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
-from siddhi.engine.operators.expressions.evaluation import Reasons
+from siddhi.engine.operators.expressions.evaluation import FailureReasons
 from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.engine.operators.windows.base.window import WindowOperator
 from siddhi.language.ast import AttributeType
@@ -29,11 +29,11 @@ Fetch = Callable[[str, Int64Array], Column]
 """Returns an attribute of the rows at some positions."""
 
 
-class Unanswered(NamedTuple):
+class JoinFailures(NamedTuple):
     """The events that fail when they are joined with rows of the other side, and their errors."""
 
     events: BoolArray
-    reasons: Reasons
+    reasons: FailureReasons
 
 
 class Held(ABC):
@@ -45,7 +45,7 @@ class Held(ABC):
     aggregates: Sequence[AggregateNode] = ()
 
     @abstractmethod
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
         """Return the pairs of `events` of `side` and stored rows, a reader of these rows, and the failed events.
 
         `rows` are the positions of the events, None for all. The last item is None when no event fails.

@@ -91,7 +91,7 @@ class _FlowingSide:
         if store.end - self.shown_from(walk) > self.ring.shape[1]:
             self.ring = roomy_ring(self.ring, self.shown_from(walk), self.start, store.end)
 
-    def take_in_few(
+    def add_few(
         self,
         timestamps: Int64Array,
         values: Sequence[tuple[str, AnyArray]],
@@ -186,7 +186,7 @@ class SlidingJoin:
         """True when the output is every pair of current rows with equal keys, and nothing else."""
         return self._only_current and self._rest is None and not any(self._lonely)
 
-    def fall_behind(self) -> None:
+    def mark_outdated(self) -> None:
         """Record that the windows have changed without this join."""
         self.behind = True
 
@@ -216,7 +216,7 @@ class SlidingJoin:
             right.let_go()
         return joined
 
-    def take_in_few(
+    def add_few(
         self,
         slot: int,
         timestamps: Int64Array,
@@ -225,8 +225,8 @@ class SlidingJoin:
         orders: Int64Array,
         emission: Int64Array,
     ) -> None:
-        """Add rows of one side, as `_FlowingSide.take_in_few` does; `meet` returns their output."""
-        self.flows[slot].take_in_few(timestamps, values, keys, orders, emission, self._walk)
+        """Add rows of one side, as `_FlowingSide.add_few` does; `meet` returns their output."""
+        self.flows[slot].add_few(timestamps, values, keys, orders, emission, self._walk)
 
     def meet(self, out: Int64Array, *, goes_on: bool, left_first: tuple[bool, bool]) -> tuple[int, bool, int, int]:
         """Return the result of `queues.meet` for the output of both sides in this step.

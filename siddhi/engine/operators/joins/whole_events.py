@@ -16,7 +16,7 @@ from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.implementations import not_supported
 from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.base.scope import EVENT_PRESENT, EVENT_TIMESTAMP, slot_column
-from siddhi.engine.operators.joins.side import Fetch, Held, Side, Unanswered
+from siddhi.engine.operators.joins.side import Fetch, Held, JoinFailures, Side
 from siddhi.engine.operators.tables.pairs import Pairs
 from siddhi.language.ast import AttributeType
 
@@ -73,7 +73,7 @@ class PresentRows(Held):
         self._pool = pool
         self.aggregates = held.aggregates
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
         pairs, fetch, unanswered = self._held.meet(side, events, rows)
 
         def fetch_all(name: str, places: Int64Array) -> Column:

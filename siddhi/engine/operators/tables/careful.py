@@ -19,7 +19,7 @@ from siddhi.engine.jit.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
-from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons, Value
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, FailureReasons, Value
 from siddhi.engine.operators.expressions.operators import decision
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
 from siddhi.engine.operators.tables.matching import names_of, taken
@@ -41,7 +41,7 @@ class Verdicts(NamedTuple):
     places: Int64Array
     failed: BoolArray
     lost: BoolArray
-    reasons: Reasons
+    reasons: FailureReasons
 
     @property
     def fails(self) -> bool:
@@ -242,7 +242,7 @@ class CarefulMatcher:
         """Return the verdicts of the rest of the condition on `pairs`."""
         none = np.zeros(len(pairs.probes), dtype=np.bool_)
         if self._rest is None or not len(pairs.probes):
-            return Verdicts(pairs.probes, pairs.places, none, NO_MASK, Reasons())
+            return Verdicts(pairs.probes, pairs.places, none, NO_MASK, FailureReasons())
         beside = events.take(pairs.probes, self._event_columns)
         rows = {column: self.table.column(name, pairs.places) for column, name in self._row_columns.items()}
         evaluation = Evaluation(as_current(beside.with_columns({**beside.columns, **rows})))

@@ -9,7 +9,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.snapshots.matching import LeftReason, RestoreReport
+from siddhi.engine.snapshots.matching import LossReason, RestoreReport
 from siddhi.language.parser import parse
 
 HEAD = "@app:playback define stream S (k string, v int);"
@@ -47,7 +47,7 @@ def edited(old: AppRuntime, *texts: str) -> tuple[AppRuntime, RestoreReport]:
     return runtime, runtime.restore_matching(old.snapshot())
 
 
-def left(report: RestoreReport) -> dict[str, LeftReason]:
+def left(report: RestoreReport) -> dict[str, LossReason]:
     return {str(part.part): part.reason for part in report.left}
 
 
@@ -70,7 +70,7 @@ def test_an_edited_query_begins_anew_and_the_others_go_on_with_their_strings() -
     for time, key in enumerate(["gone", "b", "a", "b"], start=1):
         send(old, time, key, time)
     new, report = edited(old, HEAD, TABLE, "@info(name='new') from S select k insert into N;", TOTAL, other.format(2))
-    assert left(report) == {"query other": LeftReason.CHANGED}, "a query that holds nothing has nothing to lose"
+    assert left(report) == {"query other": LossReason.CHANGED}, "a query that holds nothing has nothing to lose"
     assert [str(part) for part in report.begun] == ["query new", "query other"]
     totals, gone = rows_of(new, "Totals", "k", "v"), rows_of(new, "Old", "k")
     for time, key in enumerate(["b", "c", "c"], start=5):
@@ -89,7 +89,7 @@ def test_a_table_keeps_its_rows_while_its_attributes_and_keys_are_the_same() -> 
     assert ("a", 1) in rows
     for table in ("define table T (k string, v int, w int);", "@primaryKey('k') define table T (k string, v int);"):
         _, report = edited(old, HEAD, table)
-        assert left(report)["table T"] is LeftReason.CHANGED
+        assert left(report)["table T"] is LossReason.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_query_begins_anew_when_what_it_reads_is_defined_otherwise(after: str)
     old = started(HEAD, "from S select v insert into M;", query.format("sum(v)"))
     _, report = edited(old, HEAD, after, query.format("sum(v)"))
     changed = "convert" in after
-    assert left(report).get("query q") is (LeftReason.NOT_HELD if changed else None)
+    assert left(report).get("query q") is (LossReason.NOT_HELD if changed else None)
     old = started(HEAD, "from S select v insert into M;", query.format("count()"))
     _, report = edited(old, HEAD, after, query.format("count()"))
     assert "query q" not in left(report), "it reads nothing of that"
@@ -111,10 +111,10 @@ def test_a_query_follows_the_scripts_windows_and_clock_that_it_depends_on() -> N
     join = "@info(name='q') from S join W on S.k == W.k select W.v as v insert into O;"
     old = started(HEAD, window.format(2), join)
     _, report = edited(old, HEAD, window.format(3), join)
-    changed = {"window W": LeftReason.CHANGED, "query q": LeftReason.DEPENDENCIES_CHANGED}
+    changed = {"window W": LossReason.CHANGED, "query q": LossReason.DEPENDENCIES_CHANGED}
     assert left(report) == changed
     _, report = edited(old, HEAD.replace("@app:playback", ""), window.format(2), join)
-    assert set(left(report).values()) == {LeftReason.DEPENDENCIES_CHANGED}
+    assert set(left(report).values()) == {LossReason.DEPENDENCIES_CHANGED}
 
 
 PARTITION = "@info(name='p') {purge} partition with ({keys}) begin {queries} end;"
@@ -144,9 +144,9 @@ def test_a_partition_by_another_key_begins_anew_with_all_its_queries() -> None:
     send(old, 1, "a", 1)
     new, report = edited(old, partitioned(COUNT, AFTER, keys="v of S"))
     assert left(report) == {
-        "partition p": LeftReason.CHANGED,
-        "query count": LeftReason.PARTITION_LEFT,
-        "query after": LeftReason.PARTITION_LEFT,
+        "partition p": LossReason.CHANGED,
+        "query count": LossReason.PARTITION_LEFT,
+        "query after": LossReason.PARTITION_LEFT,
     }
     sums = rows_of(new, "Sums", "k", "v")
     send(new, 2, "a", 1)
@@ -187,7 +187,7 @@ def test_an_aggregation_keeps_its_buckets_while_its_text_is_the_same() -> None:
     _, report = edited(old, HEAD, text.format("hour"), TOTAL)
     assert [str(part) for part in report.taken] == ["aggregation A"]
     _, report = edited(old, HEAD, text.format("day"), TOTAL)
-    assert left(report) == {"aggregation A": LeftReason.CHANGED}
+    assert left(report) == {"aggregation A": LossReason.CHANGED}
 
 
 def test_a_report_says_in_words_what_was_left() -> None:

@@ -283,12 +283,12 @@ class ChainOperator(MergingOperator):
 
     # ---- small batches of one source
 
-    def take_few(
+    def process_few(
         self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
     ) -> int:
         """Process a few events of one source, and return the number of matches.
 
-        Events are as in `EventReader.read_values`, all in known instances. The matches are available until `end_few`.
+        Events are as in `EventReader.read_values`, all in known instances. Matches are available until `finish_few`.
         """
         self._find_texts()
         self.reader.read_values(source, timestamps, values, instances)
@@ -305,8 +305,8 @@ class ChainOperator(MergingOperator):
         state = self._state
         return state.matches, state.counters[memory.FROM_BEFORE :].tolist()
 
-    def end_few(self, source: int, values: Mapping[str, AnyArray]) -> None:
-        """Copy the events of `take_few` that live partial matches contain."""
+    def finish_few(self, source: int, values: Mapping[str, AnyArray]) -> None:
+        """Copy the events of `process_few` that live partial matches contain."""
         if self._state.counters.item(memory.TOUCHES):
             partials, slots, rows = self._touched()
             room = len(self._state.partials)

@@ -96,7 +96,7 @@ def _place(element: PatternStep | None) -> int:
     return at.NONE if element is None else element.slot
 
 
-def way_to_pick(index: ast.EventIndex | None) -> tuple[int, int]:
+def selection_of(index: ast.EventIndex | None) -> tuple[int, int]:
     """Return how the kernel selects the event at `index`, and the offset."""
     if index is None:
         return at.LAST_EVENT, 0
@@ -110,7 +110,7 @@ class EventReferences:
         self._known: dict[tuple[int, int, int], int] = {}
         self.of_column: dict[str, int] = {}
         for name, reference in read.items():
-            key = (places[reference.slot], *way_to_pick(reference.index))
+            key = (places[reference.slot], *selection_of(reference.index))
             self.of_column[name] = self._known.setdefault(key, len(self._known))
 
     @property

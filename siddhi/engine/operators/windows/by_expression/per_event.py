@@ -37,7 +37,7 @@ _FRESH = np.ones(1, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WindowView:
     """A view of a window for an evaluation: the slots of an event and of the ends of the window.
 
     The event arrives (current), leaves (expired) or is reset.
@@ -69,7 +69,7 @@ class Condition:
         self.aggregates = compiler.aggregates
         self.read = references([expression])
 
-    def holds(self, window: ExpressionWindowBase, look: Look) -> bool:
+    def holds(self, window: ExpressionWindowBase, look: WindowView) -> bool:
         """Return whether the expression is true for `look`, which its aggregates process."""
         if self.sides:
             left, right = self.sides
@@ -190,7 +190,7 @@ class ExpressionWindowBase(RowWindow):
             self.changed(out)
         self.take(event, out)
 
-    def holds(self, look: Look) -> bool:
+    def holds(self, look: WindowView) -> bool:
         """Return whether the window's expression is true at `look`."""
         condition = self.expression.condition
         return condition is None or condition.holds(self, look)
@@ -241,11 +241,11 @@ class ExpressionWindow(ExpressionWindowBase):
 
     def _admit(self, slot: int, out: Emission) -> None:
         self.queue.append(slot)
-        if self.holds(Look(slot, self.queue[0], slot)):
+        if self.holds(WindowView(slot, self.queue[0], slot)):
             return
         while self.queue:
             oldest = self.queue.pop(0)
-            holds = self.holds(Look(oldest, self.queue[0] if self.queue else oldest, slot, EXPIRED))
+            holds = self.holds(WindowView(oldest, self.queue[0] if self.queue else oldest, slot, EXPIRED))
             out.expired(oldest)
             self.release(oldest)
             if holds:
@@ -304,7 +304,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         The event in `slot` is then stored, unless it is the last of their batch.
         """
         self.queue.append(slot)
-        look = Look(slot, self.queue[0], slot)
+        look = WindowView(slot, self.queue[0], slot)
         if self.holds(look):
             return None
         self.holds(replace(look, kind=RESET))
