@@ -12,9 +12,16 @@ TIMESTAMP: Final = "_timestamp"
 KIND: Final = "_kind"
 """int8: `siddhi.engine.columnar.kinds`; 0 for events outside an app."""
 
-# A quoted attribute name cannot contain back-quotes, so these column names cannot clash with attributes.
 _COLUMNS: Final = {name: f"`{name}`" for name in (TIMESTAMP, KIND)}
 _ATTRIBUTES: Final = {column: name for name, column in _COLUMNS.items()}
+
+
+def internal_name(name: str) -> str:
+    """Return the name of a column or stream that the engine adds for itself.
+
+    No attribute, stream or table has such a name: a back-quoted name may contain anything except back-quotes.
+    """
+    return f"`{name}"
 
 
 def column_name(attribute: str) -> str:

@@ -18,6 +18,7 @@ from siddhi.analysis.definition.windows import analyse_window
 from siddhi.analysis.expression.scope import Slot
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
 from siddhi.analysis.query.aggregations import analyse_aggregation
+from siddhi.analysis.symbols import has_mark
 from siddhi.cron import CronError, parse_cron
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
@@ -226,6 +227,9 @@ def _schema(definition: ast.StreamDefinition | ast.TableDefinition | ast.WindowD
 
 
 def _is_new(context: Context, definition: ast.Definition) -> bool:
+    if has_mark(definition.id, definition.span, context.problems):
+        context.symbols.broken.add(definition.id)
+        return False
     known = definition.id in context.symbols.broken or context.symbols.kind_of(definition.id) is not None
     if known:
         _report_duplicate(context, definition)

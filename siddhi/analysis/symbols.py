@@ -16,6 +16,19 @@ from siddhi.analysis.model import (
 from siddhi.analysis.problems import Problems
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
+from siddhi.spans import Span
+
+
+def has_mark(name: str, span: Span, problems: Problems) -> bool:
+    """Return whether `name` begins with the mark of inner or fault streams, which is reported.
+
+    Back-quotes allow such a name, but events of `` `#S` `` could not be told from those of the inner stream `#S`.
+    """
+    if not name.startswith(("#", "!")):
+        return False
+    message = f"the name '{name}' begins with '{name[0]}', which marks {'inner' if name[0] == '#' else 'fault'} streams"
+    problems.add("marked-name", message, span, "give it a name without the mark")
+    return True
 
 
 @dataclass

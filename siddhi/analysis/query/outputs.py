@@ -17,6 +17,7 @@ from siddhi.analysis.model import (
     TargetKind,
     TypedExpression,
 )
+from siddhi.analysis.symbols import has_mark
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import EventType
@@ -119,6 +120,8 @@ def _find_target(context: Context, output: ast.InsertInto) -> OutputTarget | Non
         outer = symbols.streams.get(f"#{name}")  # outside a partition an inner stream is a normal one
         return OutputTarget(f"#{name}", TargetKind.STREAM, outer.schema if outer is not None else None)
     kind = symbols.kind_of(name)
+    if kind is None and name not in symbols.broken and has_mark(name, output.span, context.problems):
+        return None
     if kind is SourceKind.AGGREGATION:
         context.problems.add("not-a-target", f"nothing can be inserted into aggregation '{name}'", output.span)
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from siddhi.analysis import model
 from siddhi.analysis.expression.walk import walk
-from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_columns
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.operators import decision
 from siddhi.engine.operators.incremental_aggregation.aggregation import Aggregation
@@ -52,6 +52,6 @@ class Environment:
         else:
             self.looked_into_carefully.add(expression.table)
             node = CarefulMembership(careful)
-        prefix = f"{expression.table}."
+        prefix = table_columns(expression.table)
         compiler.columns |= {name: type_ for name, type_ in inner.columns.items() if not name.startswith(prefix)}
         return node

@@ -17,6 +17,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.analysis.expression.walk import conjunction, conjuncts
 from siddhi.analysis.parts import parts_of
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch, renumber_chunks
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_size import StateSize
@@ -91,7 +92,7 @@ def _with_slots(step: model.PatternStep, slots: Sequence[model.PatternElement]) 
 
 def met_column(slot: int) -> str:
     """Return the column that contains whether an event met the plain tests of the element in `slot`."""
-    return f"@met{slot}"
+    return internal_name(f"met{slot}")
 
 
 class PatternMatches(NamedTuple):

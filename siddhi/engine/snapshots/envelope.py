@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 19
+FORMAT_VERSION = 20
 """Must be increased with every change of the state of operators."""
 READABLE = (FORMAT_VERSION,)
 """Before 14, partitions had a copy of each window for every key; before 15, one of each join and output rate.
 
 Before 16, `min` and `max` did not count the rows of each value; before 18, expression windows had one state for each
-key; before 19, NaN stayed in a sum after its row had left.
+key; before 19, NaN stayed in a sum after its row had left; before 20, attributes could have names of internal columns.
 """
 
 READABLE_FORMATS = " and ".join(map(str, READABLE))

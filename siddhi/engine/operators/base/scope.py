@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from siddhi.analysis import model
+from siddhi.column_names import internal_name
 from siddhi.language import ast
 
-EVENT_TIMESTAMP = "@timestamp"
+EVENT_TIMESTAMP = internal_name("timestamp")
 """`slot_column` with these names gives an event's timestamp, and whether a slot is filled."""
-EVENT_PRESENT = "@present"
+EVENT_PRESENT = internal_name("present")
 
 
 def slot_column(slot: int, name: str, index: ast.EventIndex | None = None, *, all_events: bool = False) -> str:
@@ -40,8 +41,8 @@ def column_of(expression: model.AttributeValue | model.EventReference | model.Is
     """Return the column with the value of `expression`.
 
     A query with one input (`several` False) reads the stream's own columns by name. With several inputs an attribute is
-    a `slot_column`, an event reference its `@timestamp` (a long, null when the slot is empty) and a test for an empty
-    slot its `@present` (a bool).
+    a `slot_column`, an event reference its `EVENT_TIMESTAMP` (a long, null when the slot is empty) and a test for an
+    empty slot its `EVENT_PRESENT` (a bool).
     """
     if isinstance(expression, model.AttributeValue):
         if not several:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from siddhi.analysis import model
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.base.implementations import Implementations, not_supported
 from siddhi.engine.operators.base.operator import OperatorContext, RowsLeave
@@ -188,4 +189,9 @@ class ExpressionCompiler:
 
 def table_column(table: str, name: str) -> str:
     """Return the column of attribute `name` of table `table` if expressions read rows of both a query and a table."""
-    return f"{table}.{name}"
+    return f"{table_columns(table)}{name}"
+
+
+def table_columns(table: str) -> str:
+    """Return the prefix that the columns of `table` have, and no other column."""
+    return f"{internal_name(table)}."

@@ -68,7 +68,7 @@ class OutputNode(ExpressionNode):
 
 
 class EmptySlotNode(ExpressionNode):
-    """A test of whether a slot has no event, by the slot's `@present` column."""
+    """A test of whether a slot has no event, by the slot's `EVENT_PRESENT` column."""
 
     type = AttributeType.BOOL
 

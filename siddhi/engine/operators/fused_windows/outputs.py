@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siddhi.analysis import model
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.strings import StringPool
@@ -16,8 +17,8 @@ from siddhi.engine.operators.expressions.leaves import ColumnNode, OutputNode
 
 
 def aggregate_column(number: int) -> str:
-    """Return the name by which expressions read an aggregate. It has a back-quote, so no attribute can have it."""
-    return f"`{number}"
+    """Return the name by which expressions read an aggregate."""
+    return internal_name(str(number))
 
 
 class OutputCompiler(ExpressionCompiler):

@@ -215,7 +215,8 @@ class JoinOperator(MergingOperator):
     def _fire_timers(self, step: Step, order: int, clock: int, floor: int, done: int, out: list[EventBatch]) -> None:
         """Fire the timers of both windows between two rows.
 
-        They come after the row of order `done` and before a row of (`order`, `clock`).
+        They come after the row of order `done` and before a row of (`order`, `clock`). Where the clock jumps past
+        timers of both windows, the left one emits all that is due before the right one does.
         """
         last: int | None = None
         while (due := self.next_deadline_ms()) is not None and due != last:
@@ -225,12 +226,12 @@ class JoinOperator(MergingOperator):
             last = due
             now = Step(np.full(1, shown, dtype=np.int64), floor)
             if self.moving is not None:
-                left, right = (self._empty[side.slot] if side.is_due(due) else None for side in self.sides)
+                left, right = (self._empty[side.slot] if side.is_due(shown) else None for side in self.sides)
                 if (met := self.moving.let_out((left, right), now, at)) is not None:
                     out.append(met)
                 continue
             for side in self.sides:
-                if side.window is not None and side.is_due(due):
+                if side.window is not None and side.is_due(shown):
                     self._meet(side, side.let_out(self._empty[side.slot], now), at, step, out)
 
     def _feed(self, side: Side, batch: EventBatch, order: int, now: Step, step: Step, out: list[EventBatch]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.batch_state import restore_batch, snapshot_batch
 from siddhi.engine.columnar.column import Column
@@ -84,7 +85,7 @@ from siddhi.engine.operators.windows.keyed.window import WINDOW_SLOT, KeyedWindo
 from siddhi.engine.operators.windows.time_batch import StreamingTimeBatchWindow
 from siddhi.language.ast import AttributeType
 
-ROW_NUMBER = "@number"
+ROW_NUMBER = internal_name("number")
 """The attribute with the number of a side's row; its window stores it like any other."""
 _NO_PAIRS: Int64Array = np.zeros((PAIR_LINES, 0), INT64)
 _NO_MOVES: Int64Array = np.zeros((MOVE_LINES, 0), INT64)

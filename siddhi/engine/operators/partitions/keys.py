@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch, renumber_chunks
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.jit.arrays import Int64Array
@@ -25,7 +26,7 @@ from siddhi.language.ast import AttributeType
 
 def keyed_stream(partition: str, stream: str) -> str:
     """Return the stream on which the queries of `partition` see the events of `stream`, each with its instance."""
-    return f"{partition}@{stream}"
+    return f"{internal_name(partition)}@{stream}"
 
 
 class KeyedStream(AppNode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siddhi.analysis import model
+from siddhi.column_names import internal_name
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.environment import Environment
@@ -17,7 +18,7 @@ from siddhi.engine.operators.partitions.registry import PartitionInstances, Purg
 class PartitionPlace:
     """One partition of an app.
 
-    Inner streams are named `<partition>#<id>`, outer ones `<partition>@<id>`.
+    Inner streams are named "`partition`#id", outer ones "`partition`@id".
     """
 
     def __init__(self, analysed: model.AnalysedPartition) -> None:
@@ -33,7 +34,7 @@ class PartitionPlace:
 
     def target(self, key: str) -> str:
         """Return the name of the stream `key` that a query inside inserts into."""
-        return f"{self.name}{key}" if key in self._inner else key
+        return f"{internal_name(self.name)}{key}" if key in self._inner else key
 
     def entrances(
         self, queries: Sequence[AppNode], context: OperatorContext, environment: Environment

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from siddhi.analysis import model
 from siddhi.analysis.expression.walk import has_aggregate
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch, renumber_chunks
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
@@ -39,7 +40,7 @@ from siddhi.language.ast import AttributeType, EventType
 ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
 
 
-GROUP = "@group"
+GROUP = internal_name("group")
 """The column in which a selector tells rate limiters each row's group."""
 
 
@@ -94,7 +95,7 @@ def _behind_first(rows: BoolArray, batch: EventBatch) -> BoolArray:
 
 def _hidden(place: int, key: model.SortKey) -> model.SortKey:
     """`key` with a name of its own where it is not an output, so that no output is taken for it."""
-    return replace(key, name=f"@order{place}") if isinstance(key.value, model.AttributeValue) else key
+    return replace(key, name=internal_name(f"order{place}")) if isinstance(key.value, model.AttributeValue) else key
 
 
 class Selector(Operator):

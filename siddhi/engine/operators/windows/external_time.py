@@ -10,6 +10,7 @@ was when another event drove it out.
 
 from __future__ import annotations
 
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
 from siddhi.engine.columnar.row_store import RowStore
@@ -25,7 +26,7 @@ from siddhi.engine.operators.windows.keyed.layout import EXTERNAL_TIME_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 from siddhi.language.ast import AttributeType
 
-_TIME = "@external"
+_TIME = internal_name("external")
 """The store's column for the attribute that tells the time."""
 _MISSING = "the time of 'externalTime'"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_tree import State
@@ -23,7 +24,7 @@ from siddhi.engine.operators.patterns.base.partial import PatternEvent
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.language.ast import AttributeType
 
-_ROW = "@row"
+_ROW = internal_name("row")
 """The column that identifies, after stream functions, the row of the batch from which a row comes."""
 
 

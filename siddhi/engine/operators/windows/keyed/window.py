@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from siddhi.column_names import internal_name
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.java_order import hash_map_order
@@ -102,7 +103,7 @@ from siddhi.engine.operators.windows.keyed.walk import walk
 from siddhi.engine.tuning import MIN_FORGOTTEN_OWNERS
 from siddhi.language.ast import AttributeType
 
-WINDOW_SLOT = "@slot"
+WINDOW_SLOT = internal_name("slot")
 """The column with the slots of rows in their window, if it reports them."""
 _LONG_AGO = np.iinfo(np.int64).min
 _NO_HOLDINGS = frozenset({LENGTH_KIND, SORT_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND})
@@ -179,6 +180,13 @@ def _wider(lines: Int64Array, count: int) -> Int64Array:
     return larger
 
 
+def _shows_rows(plan: Plan, context: WindowContext) -> bool:
+    """Return whether joins see rows that the window has let out."""
+    if plan.kind == TIME_LENGTH_KIND:
+        return plan.length > 0  # with a length of 0 rows pass, and never expire
+    return plan.kind != SESSION_KIND and (context.shows_expired or plan.kind != BATCH_KIND)
+
+
 class KeyedWindow(WindowOperator):
     """Processes rows of all instances in one loop (`siddhi.engine.operators.windows.keyed.walk`)."""
 
@@ -188,7 +196,7 @@ class KeyedWindow(WindowOperator):
         self.plan = plan
         self.expires_if_wanted = plan.kind in _EXPIRING_IF_WANTED
         self.slots = SlotStore(context.columns, context.operator.pool)
-        self.shows_rows = plan.kind != SESSION_KIND and (context.shows_expired or plan.kind != BATCH_KIND)
+        self.shows_rows = _shows_rows(plan, context)
         self._partitioned = context.operator.partitioned
         self._ranks = context.operator.instance_ranks
         self._param: Int64Array = np.zeros(PARAMETERS, INT64)
