@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from operator import attrgetter
@@ -32,6 +31,7 @@ from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper, UnfitEventsError
 from cep_worker.kafka.bounded_calls import StuckCallError
 from cep_worker.kafka.client import NO_CREATION, Errors, common_settings, explained, library, made, refuse_brokers
+from cep_worker.kafka.deliveries import REPORTS, Deliveries
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
 from cep_worker.kafka.targets import Target, TargetError, Targets
@@ -60,20 +60,6 @@ CALL_S = 1.0
 _TOPIC = attrgetter("topic")
 PARTITIONER = "murmur2_random"
 """The partitioner for keys, as in Kafka's Java clients."""
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """The results of one write, by the row of the event."""
-
-    waiting: int = 0
-    failed: dict[int, Any] | None = None
-
-    def delivered(self, row: int, error: Any, _message: Any) -> None:
-        """As `on_delivery` of the library."""
-        self.waiting -= 1
-        if error is not None:
-            self.failed = {**(self.failed or {}), row: error}
 
 
 class _KafkaWriter:
@@ -108,7 +94,7 @@ class _KafkaWriter:
         self._settings = _producer_settings(options, f"cep-{context.worker}", self._errors)
         if context.connector.carries:  # the manager creates its topic, and deletes it while results may yet wait here
             self._settings |= NO_CREATION
-        self._producer = made(self._kafka.Producer, self._settings, self._where)
+        self._producer = self._made()
 
     @property
     def transactions(self) -> TransactionReport | None:
@@ -289,7 +275,7 @@ class _KafkaWriter:
         began: float,
     ) -> dict[int, tuple[bool, str]]:
         """Send the messages of `rows` in order. Gives those that the brokers do not have: whether for good, and why."""
-        outcome = _Outcome()
+        sent = Deliveries(targets, payloads)
         failed: dict[int, tuple[bool, str]] = {}
         synchronous = self._options.is_synchronous == "true"
         checked: Target | None = None
@@ -300,14 +286,14 @@ class _KafkaWriter:
                     failed.update((other, (False, reason)) for other in rows[rows.index(row) :])  # none goes past it
                     break
                 checked = target
-            error = self._produce(row, target, cast("bytes", payloads[row]), frame, outcome)
+            error = self._produce(row, target, cast("bytes", payloads[row]), frame, sent)
             if error is not None:
                 failed[row] = error
             if synchronous:
-                self._drain(outcome, stopping, began)
+                self._drain(stopping, began)
                 checked = None  # the brokers may have said that it is gone
-        self._drain(outcome, stopping, began)
-        for row, error in (outcome.failed or {}).items():
+        self._drain(stopping, began)
+        for row, error in sent.failed().items():
             if error.fatal():
                 self._begin_again()
             failed[row] = (error.name() in FOR_GOOD, self._reason(error))
@@ -330,21 +316,26 @@ class _KafkaWriter:
         return refused if len(refused) > 1 else []
 
     def _produce(
-        self, row: int, target: Target, payload: bytes, frame: FrameId | None, outcome: _Outcome
+        self, row: int, target: Target, payload: bytes, frame: FrameId | None, sent: Deliveries
     ) -> tuple[bool, str] | None:
-        headers = self._headers(target, frame, row) or None  # a list without headers costs as much as the message
+        headers = self._headers(target, frame, row)
         while True:
             try:
-                self._producer.produce(
-                    target.topic, payload, target.key, partition=target.partition, headers=headers,
-                    on_delivery=partial(outcome.delivered, row),
-                )  # fmt: skip
+                if headers:
+                    self._producer.produce(
+                        target.topic, payload, target.key, partition=target.partition, headers=headers,
+                        on_delivery=sent.of_row(row),
+                    )  # fmt: skip
+                else:
+                    self._producer.produce(
+                        target.topic, payload, target.key, target.partition, on_delivery=sent.refused
+                    )
+                    sent.sent(row)
             except BufferError:  # its queue is full: what is in it goes first
                 self._producer.poll(POLL_S)
                 continue
             except self._kafka.KafkaException as error:
                 return error.args[0].name() in FOR_GOOD, explained(error.args[0])
-            outcome.waiting += 1
             return None
 
     def _headers(self, target: Target, frame: FrameId | None, row: int) -> Headers:
@@ -355,13 +346,12 @@ class _KafkaWriter:
             headers.append((SENDER, self._sender))
         return headers
 
-    def _drain(self, outcome: _Outcome, stopping: threading.Event, began: float) -> None:
+    def _drain(self, stopping: threading.Event, began: float) -> None:
         """Wait until the brokers have all messages, or, when the sink ends or their time is over, take them back."""
         purged = False
-        while outcome.waiting:
-            before = outcome.waiting
+        while waiting := len(self._producer):
             self._producer.poll(POLL_S)
-            if outcome.waiting < before:
+            if len(self._producer) < waiting:
                 self.steps += 1
                 self._errors.clear()
             self.problem = self._errors.text
@@ -413,7 +403,10 @@ class _KafkaWriter:
         """Close a producer that has lost count of what it sent."""
         with suppress(self._kafka.KafkaException):
             self._producer.purge()
-        self._producer = made(self._kafka.Producer, self._settings, self._where)
+        self._producer = self._made()
+
+    def _made(self) -> Any:
+        return made(self._kafka.Producer, self._settings | REPORTS, self._where)
 
 
 def _end_worker(calls: str) -> None:
