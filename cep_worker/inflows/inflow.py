@@ -206,6 +206,13 @@ class Inflow:
             self._watermark.rest(source)
             self._promise()
 
+    def note_more(self, source: Hashable, now_ms: int, *, more: bool) -> None:
+        """Note whether `source` has more to send, for which event time waits however long it takes."""
+        self._stir()
+        if self.playback:
+            self._watermark.note_more(source, now_ms, more=more)
+            self._promise()
+
     def leave(self, source: Hashable) -> None:
         """Forget the watermark of `source`, which has ended."""
         self._stir()

@@ -21,6 +21,7 @@ class _SourceWatermark:
     watermark_ms: int
     heard_ms: int
     idle: bool = False
+    more: bool = False
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class InflowWatermark:
         An inflow that never had a source becomes idle `idle_ms` after `opened`.
         """
         for entry in self._sources.values():
-            if now_ms - entry.heard_ms >= self.idle_ms:
+            if now_ms - entry.heard_ms >= self.idle_ms and not entry.more:
                 entry.idle = True
         self._update()
         if not self._sources and now_ms - self.created_ms >= self.idle_ms:
@@ -99,6 +100,15 @@ class InflowWatermark:
         for entry in self._sources.values():
             if not entry.idle:
                 entry.heard_ms = now_ms
+
+    def note_more(self, source: Hashable, now_ms: int, *, more: bool) -> None:
+        """Note whether `source` has more to send, which is read later: as long as it has, its silence means nothing."""
+        if more:
+            entry = self._sources.setdefault(source, _SourceWatermark(NO_WATERMARK, now_ms))
+            entry.more, entry.idle = True, False
+        elif (known := self._sources.get(source)) is not None and known.more:
+            known.more, known.heard_ms = False, now_ms
+        self._update()
 
     def restart(self, now_ms: int) -> None:
         """Restart event time: forget the watermarks of sources that have ended and keep those of the others."""

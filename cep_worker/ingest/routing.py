@@ -83,6 +83,11 @@ class Route:
         for inflow in self.inflows:
             inflow.rest(self.source)
 
+    def note_more(self, now_ms: int, *, more: bool) -> None:
+        """Note whether the source has more to send, for which event time waits however long it takes."""
+        for inflow in self.inflows:
+            inflow.note_more(self.source, now_ms, more=more)
+
     def leave(self) -> None:
         """Unregister the source."""
         for inflow in self.inflows:

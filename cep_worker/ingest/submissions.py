@@ -90,6 +90,13 @@ class SubmissionQueue:
         """
         self._tell(source, stream, lambda route: route.join(self._monotonic_ms()))
 
+    def note_more(self, source: Hashable, stream: EventStream, *, more: bool) -> None:
+        """Note whether `source` has more to send, for which event time waits however long it takes.
+
+        Any thread may call it.
+        """
+        self._tell(source, stream, lambda route: route.note_more(self._monotonic_ms(), more=more))
+
     def leave(self, source: Hashable, stream: EventStream) -> None:
         """Unregister `source`, which has ended.
 

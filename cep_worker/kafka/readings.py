@@ -47,6 +47,8 @@ class Reading:
     committing: Position | None = None
     """What may be committed with the next tick: the log has it on the disk by then."""
     end: int = -1
+    ended: bool = False
+    """All that there is was read. Offsets do not show it while a transaction is open: its messages have some, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Readings:
         reader: Reader,
         newest: Callable[[Sequence[bytes]], list[int | None]],
         tell: Callable[[str, int], None],
-        joined: Callable[[str, int], None],
+        joined: Callable[[str, int, bool], None],
         ids: TopicIds,
         other: Any = None,
     ) -> None:
@@ -87,8 +89,8 @@ class Readings:
 
         `other` is a consumer that reads nothing: what is committed is committed to its group, too, and found there. One
         of the two groups is the plan's own, in which no stranger commits. `joined` is called for each partition that is
-        assigned. There is no call for those that go: with each change of the group all of them go and most come back,
-        and event time must not overtake a partition because of that.
+        assigned, with whether it has unread messages. There is no call for those that go: with each change of the group
+        all of them go and most come back, and event time must not overtake a partition because of that.
         """
         self._kafka = kafka
         self._reader = reader
@@ -111,6 +113,10 @@ class Readings:
         """Return how many messages are not read yet, as far as is known."""
         return sum(max(0, one.end - one.position.offset) for one in self._readings.values())
 
+    def have_unread(self) -> dict[TopicPartition, bool]:
+        """Return for each partition whether it has messages that are not read yet, as far as is known."""
+        return {place: not one.ended and one.end > one.position.offset for place, one in self._readings.items()}
+
     def assigned(self, consumer: Any, partitions: list[Any]) -> None:
         """As `on_assign` of the library. Raises KafkaException, InputError, OutOfRangeError: nothing is read then."""
         wanted = [one for one in partitions if not self._reader.listed or one.partition in self._reader.listed]
@@ -126,8 +132,8 @@ class Readings:
             found[one.topic, one.partition] = self._begin(consumer, one, origin, both, offsets)
         self._readings = found
         consumer.assign([self._at(topic, number, one.position) for (topic, number), one in found.items()])
-        for topic, number in found:
-            self._joined(topic, number)
+        for (topic, number), is_unread in self.have_unread().items():
+            self._joined(topic, number, is_unread)
         names = ", ".join(f"{topic}[{number}]@{one.position.offset}" for (topic, number), one in found.items())
         logger.info("partitions assigned: plan=%s stream=%s partitions=%s",
                     self._reader.plan, self._reader.stream, names or "none")  # fmt: skip
@@ -154,6 +160,7 @@ class Readings:
         one = self._readings.get((topic, partition))
         if one is not None:
             one.position = max(one.position, position)
+            one.ended = False
 
     def reached_end(self, topic: str, partition: int, reading: Reading, end: Position) -> None:
         """Note that all before `end` is read: marks of transactions, and what was aborted, are no messages.
@@ -164,6 +171,7 @@ class Readings:
         if one is reading and one.position.generation == end.generation:
             one.position = max(one.position, end)
             one.end = max(one.end, end.offset)
+            one.ended = True
 
     def out_of_range(self, consumer: Any, topic: str, partition: int) -> None:
         """Continue where `reset` says if the brokers have no message at the partition's position.

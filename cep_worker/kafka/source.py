@@ -30,9 +30,10 @@ from cep_worker.formats.schemas.problems import SchemaUnavailableError
 from cep_worker.formats.schemas.settings import mapper_guard
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
-from cep_worker.kafka.client import Errors, callback, common_settings, explained, library, made, pause, refuse_brokers
+from cep_worker.kafka.client import Errors, callback, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, failed_messages
+from cep_worker.kafka.pauses import Pauses
 from cep_worker.kafka.positions import OutOfRangeError, Position
 from cep_worker.kafka.readings import Reader, Reading, Readings
 from cep_worker.kafka.seen import Seen
@@ -59,6 +60,8 @@ BEHIND = 1_000
 RETRY_S = 1.0
 PROBE_S = 2.0
 """How often a source asks whether what was wrong still is, and whether its topics are still the same."""
+AGAIN_S = 1.0
+"""How often the partitions with unread messages are passed to the inflows again, as these may be new."""
 KEPT_S = 5.0
 """How long a problem is shown that does not come again."""
 ENDING_S = 0.5
@@ -106,6 +109,10 @@ class KafkaSource:
         self._readings: Readings | None = None
         self._waited_for: set[tuple[str, int]] = set()
         """The partitions for which event time waits, unless they are idle: those that were ever read here."""
+        self._pauses = Pauses(self._kafka, self._where)
+        self._waited_s = self._noted_at = 0.0
+        self._awaited: frozenset[tuple[str, int]] = frozenset()
+        """The partitions with unread messages, for which event time waits."""
         self._ending = threading.Event()
         self._stirred = threading.Event()
         self._replays: queue.SimpleQueue[tuple[pa.RecordBatch, ReplayAttempt]] = queue.SimpleQueue()
@@ -208,6 +215,7 @@ class KafkaSource:
                     self._rejoin_unassigned(consumer, readings)
         finally:
             self._readings = None
+            self._await(frozenset())
             with suppress(self._kafka.KafkaException, RuntimeError):
                 readings.commit(consumer, at_once=True)
             readings.lost(consumer, [])
@@ -258,11 +266,27 @@ class KafkaSource:
         for one, read, generation in ends:  # only now: what came before the end has been taken
             readings.reached_end(one.topic(), one.partition(), read, Position(generation, one.offset()))
         readings.tick(consumer)
+        if self._stream.has_event_time():
+            self._await(self._pauses.align(consumer, readings.have_unread(), self._waited_s))
         self._replay_all()
+
+    def _await(self, places: frozenset[tuple[str, int]]) -> None:
+        """Let event time wait for these partitions as long as they are not read, and for no others."""
+        now = time.monotonic()
+        again = now - self._noted_at >= AGAIN_S
+        if again:
+            self._noted_at = now
+        for place in self._awaited | places:
+            more = place in places
+            if again or more != (place in self._awaited):
+                self._context.intake.note_more(self._name(*place), self._stream, more=more)
+        self._awaited = places
 
     def _fetch(self, consumer: Any, fill_s: float) -> list[Any]:
         """Return the messages that are available once there is one, and those that arrive within `fill_s` of it."""
+        began = time.monotonic()
         first = consumer.poll(CONSUME_S)
+        self._waited_s += time.monotonic() - began
         if first is None:
             return []
         return [first, *consumer.consume(self._most - 1, timeout=fill_s)] if self._most > 1 else [first]
@@ -294,6 +318,8 @@ class KafkaSource:
         if self._seen is not None:
             self._seen.took()
         readings.took(topic, number, last)
+        if self._stream.has_event_time():
+            self._pauses.took((topic, number), batch, self._waited_s)
 
     def _read(self, consumer: Any, readings: Readings, fetched: Fetched) -> tuple[pa.RecordBatch | None, list[Refused]]:
         """Return the events of the messages, and what is refused. Wait for schemas. Raises BeginAgainError."""
@@ -306,7 +332,7 @@ class KafkaSource:
             else:
                 if paused:
                     self._report_problem("")
-                    consumer.resume(consumer.assignment())
+                    self._pauses.resume_all(consumer)
                 return read
             self._pause(consumer, readings)
             paused = True
@@ -359,7 +385,7 @@ class KafkaSource:
                 self._pause(consumer, readings)
                 paused = True
         if paused:
-            consumer.resume(consumer.assignment())
+            self._pauses.resume_all(consumer)
         if not taken.done():
             taken.cancel()
         try:
@@ -369,7 +395,7 @@ class KafkaSource:
 
     def _pause(self, consumer: Any, readings: Readings) -> None:
         """Read nothing for now, of new partitions either; the brokers see that the member is alive."""
-        failed = pause(self._kafka, consumer)
+        failed = self._pauses.pause_all(consumer)
         if failed is not None:
             self._heed(consumer, readings, failed)
 
@@ -433,9 +459,14 @@ class KafkaSource:
             raise BeginAgainError("" if self._ending.is_set() else "the worker is busy")
         return found.result()
 
-    def _joined(self, topic: str, partition: int) -> None:
-        self._waited_for.add((topic, partition))
-        self._context.intake.join(self._name(topic, partition), self._stream)
+    def _joined(self, topic: str, partition: int, is_unread: bool) -> None:
+        place = topic, partition
+        self._waited_for.add(place)
+        self._pauses.assigned(place)
+        self._context.intake.join(self._name(*place), self._stream)
+        if is_unread and self._stream.has_event_time():  # now: the first messages may come later than `inflow.idle_ms`
+            self._context.intake.note_more(self._name(*place), self._stream, more=True)
+            self._awaited |= {place}
 
     def _name(self, topic: str, partition: int) -> tuple[str | int, ...]:
         """Return the name of the partition: event time waits for each of them."""

@@ -143,7 +143,7 @@ def declared_by_plan(
         except ConfigError as error:
             problem = error.message
             continue
-        member = PlanStream(plan.key, binding)
+        member = PlanStream(plan.key, binding, plan.playback)
         stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,), connector.carries)
         found.append(DeclaredConnector(whole, stream, plan.key, given, plan.delivery))
     return found, problem

@@ -28,10 +28,11 @@ Attributes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class PlanStream:
-    """An imported or exported stream of a plan."""
+    """An imported or exported stream of a plan, which may have event time."""
 
     key: PlanKey
     binding: StreamBinding
+    event_time: bool = False
 
     def name(self) -> str:
         """Return a name such as `KnockOnDelays/Departures`."""
@@ -62,6 +63,10 @@ class EventStream:
     def tenant(self) -> int:
         """Return the tenant, to which all members belong."""
         return self.members[0].key.tenant
+
+    def has_event_time(self) -> bool:
+        """Return whether a plan that gets the events has event time."""
+        return any(one.event_time for one in self.members)
 
     def lasting_name(self) -> str:
         """Return its name, which survives a rename of its plan."""

@@ -29,7 +29,7 @@ class ServedNames:
         plans = tuple(plans)
         self._plans = {(plan.key.tenant, plan.key.plan): plan.key for plan in plans}
         self._renamed = {(plan.key.tenant, name): plan.key.plan for plan in plans for name in plan.former_names}
-        imported = (PlanStream(plan.key, binding) for plan in plans for binding in plan.imported)
+        imported = (PlanStream(plan.key, binding, plan.playback) for plan in plans for binding in plan.imported)
         self.imported = StreamDirectory(imported, self._renamed)
 
     def export(self, plans: Iterable[DeployedPlan]) -> None:

@@ -197,3 +197,29 @@ def test_a_source_that_is_kept_waiting_is_not_silent() -> None:
     assert not watermark.idle
     watermark.expire(2 * IDLE_MS)
     assert watermark.idle
+
+
+def test_a_source_with_more_to_send_is_waited_for_while_it_is_silent() -> None:
+    watermark = InflowWatermark(IDLE_MS, 0, 0)
+    watermark.join("behind", 0)
+    watermark.advance("ahead", 90, NO_WATERMARK, 0)
+    watermark.advance("behind", 10, NO_WATERMARK, 0)
+    watermark.note_more("behind", 0, more=True)
+    watermark.expire(10 * IDLE_MS)
+    assert (watermark.watermark_ms, watermark.idle) == (10, False)
+    watermark.note_more("behind", 10 * IDLE_MS, more=False)
+    watermark.expire(11 * IDLE_MS - 1)
+    assert (watermark.watermark_ms, watermark.idle) == (10, False), "it is silent from now on"
+    watermark.expire(11 * IDLE_MS)
+    assert watermark.idle
+
+
+def test_an_idle_source_with_more_to_send_is_waited_for_again() -> None:
+    watermark = InflowWatermark(IDLE_MS, 0, 0)
+    watermark.join("behind", 0)
+    watermark.advance("ahead", 90, NO_WATERMARK, 0)
+    watermark.expire(IDLE_MS)
+    assert watermark.idle
+    watermark.note_more("behind", IDLE_MS, more=True)
+    watermark.advance("ahead", 95, NO_WATERMARK, IDLE_MS)
+    assert (watermark.watermark_ms, watermark.idle) == (NO_WATERMARK, False), "time does not advance without it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from click.testing import CliRunner
 from kafka_broker import PASSWORD, USER, Broker, kafka_broker
 from kafka_topics import Topic
 from schema_registry import schema_registry
-from worker_world import World, alerts, until
+from worker_world import World, alerts, until, values
 
 from cep_cli.doctor.commands import doctor_command
 from cep_common.protocol.links import Data
 from cep_common.protocol.registry import DeployedPlan
 from cep_worker.config import FileSourcesConfig, InflowConfig, SinkConfig, SourcesConfig
+from cep_worker.kafka import pauses
+from cep_worker.kafka.alignment import PartitionAlignment
 
 pytestmark = pytest.mark.cluster
 
@@ -476,6 +479,38 @@ def test_event_time_waits_for_each_partition_and_new_ones_are_read(
     topic.events(5_000, 1, partition=2)
     until(lambda: len(receiver.rows()) == 800, receiver, deadline_ms=20_000)
     assert is_held(), "also while the partitions are shared out again"
+
+
+def test_partitions_that_are_far_ahead_are_read_later_and_no_event_is_late(
+    make_world: Callable[..., World], kafka: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Time waits for a partition with unread messages, even if it is paused for longer than `inflow.idle_ms`."""
+    caplog.set_level("INFO", "cep_worker.kafka.pauses")
+    most, batch = 200, 50
+    monkeypatch.setattr(pauses, "PartitionAlignment", partial(PartitionAlignment, most))
+    topic = Topic(kafka, partitions=2)
+    for partition, times in enumerate((range(5_000, 7_000), range(0, 10_000, 2))):
+        events = (f'{{"carrier": "p{partition}", "dep_delay": {n}, "price": 1.5}}' for n in times)
+        topic.send(*events, partition=partition)
+    world = make_world(inflow=InflowConfig(idle_ms=50))
+    options = {"timestamp": "dep_delay", "optional_configuration": f"max.poll.records:{batch}"}
+    world.start(msgspec.structs.replace(topic.source(**options), playback=True))
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 7_000, receiver, deadline_ms=30_000)
+    waiting: list[int] = []
+    behind_ms = watermark_ms = -1
+    for frame in receiver.frames:
+        if frame.batch is None or not isinstance(frame.message, Data):
+            continue
+        rows = values(frame.batch)
+        late = [row[:2] for row in rows if row[0] < watermark_ms]
+        assert not late, f"behind {watermark_ms}"
+        watermark_ms = max(watermark_ms, frame.message.watermark_ms)
+        behind_ms = max([behind_ms, *(row[0] for row in rows if row[1] == "p1")])
+        waiting = [n for n in [*waiting, *(row[0] for row in rows if row[1] == "p0")] if n > behind_ms]
+        assert len(waiting) <= most + 2 * batch
+    assert any("partitions are paused, they are far ahead of others" in one for one in caplog.messages)
+    assert any(f"partitions are read again: {topic.name}[0]" in one for one in caplog.messages)
 
 
 def test_a_sink_waits_for_a_topic_and_goes_on(world: World, kafka: Broker) -> None:
