@@ -12,7 +12,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos kafka-faults file-faults clock-faults redteam soak properties simulate fuzz-differential peers key-cliffs many-plans simulate-scale lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka ha-faults kafka-ledger up test check lint style types layers collected unit programs tour chaos kafka-faults file-faults clock-faults redteam hostile-requests soak properties simulate fuzz-differential peers key-cliffs many-plans simulate-scale lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -61,6 +61,10 @@ clock-faults: $(READY) programs ## set the clock of each process of a running sy
 
 redteam: $(READY) programs ## attack the system at full length as stranger, sender, viewer, editor and holder of a client key
 	CEP_REDTEAM=1 $(BIN)/pytest tests/redteam
+	REQUESTS=60000 SEED=29 $(BIN)/python tests/redteam/hostile_load.py
+
+hostile-requests: $(READY) programs ## random and hostile requests of every role to a running manager and worker: make hostile-requests REQUESTS=1000000 SEED=1
+	REQUESTS=$(or $(REQUESTS),1000000) SEED=$(or $(SEED),1) $(BIN)/python tests/redteam/hostile_load.py
 
 soak: $(READY) programs ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
 	$(BIN)/python tests/system/soak_run.py
