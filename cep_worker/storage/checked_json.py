@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -28,16 +28,29 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 def read_checked(path: Path, kind: type[Kind]) -> Kind | None:
     """Return the content of the file, or else of its copy; None if neither can be read.
 
-    The next write replaces a damaged file.
+    Of the two, one that is damaged or missing is written again: otherwise damage to one today and to the other next
+    month would destroy both.
+
+    Raises:
+        OSError: The disk fails.
     """
-    found, damaged = _read(path, kind)
-    if found is not None:
-        return found
-    copied, _ = _read(copy_of(path), kind)
-    if damaged or copied is not None:
-        text = "its copy is used" if copied is not None else "its copy cannot be read either"
-        logger.error("a file is %s: file=%s, %s", "damaged" if damaged else "missing", path, text)
-    return copied
+    first = _read(path, kind)
+    try:
+        copy = _read(copy_of(path), kind)
+    except OSError:
+        if first.value is None:
+            raise
+        copy = _Content(b"", None, damaged=True)
+    if first.value is not None:
+        if copy.value is None:
+            _restore(copy_of(path), first)
+        return first.value
+    if first.damaged or copy.value is not None:
+        text = "its copy is used" if copy.value is not None else "its copy cannot be read either"
+        logger.error("a file is %s: file=%s, %s", "damaged" if first.damaged else "missing", path, text)
+    if copy.value is not None:
+        _restore(path, copy)
+    return copy.value
 
 
 def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> None:
@@ -79,11 +92,29 @@ def checked(data: bytes, kind: type[Kind]) -> Kind | None:
         return None
 
 
-def _read(path: Path, kind: type[Kind]) -> tuple[Kind | None, bool]:
-    """Return the content of the file, and whether it exists and is damaged."""
+class _Content(NamedTuple, Generic[Kind]):
+    """The bytes of a file and what they say; `value` is None if it is `damaged` or not there."""
+
+    data: bytes
+    value: Kind | None
+    damaged: bool
+
+
+def _read(path: Path, kind: type[Kind]) -> _Content[Kind]:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return None, False
+        return _Content(b"", None, damaged=False)
     found = checked(data, kind)
-    return found, found is None
+    return _Content(data, found, found is None)
+
+
+def _restore(path: Path, whole: _Content[Kind]) -> None:
+    """Write the other one of a file and its copy again."""
+    try:
+        write_atomically(path, whole.data, durable=True)
+    except OSError as error:  # what was read is valid without it
+        logger.warning("a file or its copy is damaged and cannot be restored: file=%s reason=%s", path, error.strerror)
+        return
+    replaced(path)
+    logger.warning("a file or its copy was missing or damaged and is restored: file=%s", path)

@@ -216,8 +216,9 @@ def test_what_was_lost_is_told_by_later_processes_too_and_each_event_is_counted_
     assert len(list(everything(model.log))) == 3
     assert model.log.lost_rows == 3 + 6 + 3
     model.log.close()
-    for name, lost in (("lost.json", 12), ("lost.json.copy", 1)):
-        (model.folder / name).write_bytes(b"{")
+    for names, lost in ((("lost.json",), 12), (("lost.json.copy",), 12), (("lost.json", "lost.json.copy"), 1)):
+        for name in names:
+            (model.folder / name).write_bytes(b"{")
         model.reopen()
         assert model.log.lost_rows == lost, "its copy says it, and without both one is reported"
         model.log.close()
@@ -387,7 +388,12 @@ def test_the_identity_outlives_the_process_and_damage_to_its_file(tmp_path: Path
     assert read_identity(model.folder) == described, "its copy says the same"
     (model.folder / "log.json").unlink()
     assert read_identity(model.folder) == described
-    (model.folder / "log.json.copy").write_bytes(b'{"log":')
+    for name in ("log.json.copy", "log.json"):
+        assert read_identity(model.folder) == described, "what was damaged or missing is there again"
+        (model.folder / name).write_bytes(b'{"log":')
+    assert read_identity(model.folder) == described
+    for name in ("log.json.copy", "log.json"):
+        (model.folder / name).write_bytes(b'{"log":')
     assert read_identity(model.folder) is None
     assert isinstance(IDENTITY, LogIdentity)
 

@@ -19,6 +19,7 @@ from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.instructions import WriteManifest
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.errors import CheckpointUnreadableError
+from topology.checkpoint.model import Manifest, new_pack
 from topology.checkpoint.storage.store import read_state
 from topology.checkpoint.storage.writer import PartWriter
 
@@ -81,23 +82,26 @@ class Store:
             assert state == self.states[opened.number]
             return opened
 
-    def go_on(self) -> None:
-        """Start attempt 1 of an exactly-once plan from checkpoint 3; it takes another one with the same state."""
-        number, state = 4, state_of(3)
-        self.states[number] = state
+    def go_on(self, checkpoints: int = 1) -> None:
+        """Start attempt 1 of an exactly-once plan from checkpoint 3; it takes more of them with the same state."""
+        state = state_of(3)
         archive = Archive(self.store, 3)
         run = RunId(KEY, 1, 1)
         opened = archive.open_run(run, "")
         manifest = self.store.read_manifest(opened.reference)
         assert read_state(self.store, manifest, "all#0") == state_of(3)
-        part = PartWriter(self.store, KEY, 1, 1, 0, manifest, twice=True).write(number, {"all#0": state})
-        report = ReportPart(KEY, 1, 1, 0, number, part.states, part.packs, 1, part.stored_bytes)
-        archive.write(WriteManifest(run, number, (report,), "", 5), PLAN, opened.opening.spans, number)
+        writer = PartWriter(self.store, KEY, 1, 1, 0, manifest, twice=True)
+        for number in range(4, 4 + checkpoints):
+            self.states[number] = state
+            part = writer.write(number, {"all#0": state})
+            report = ReportPart(KEY, 1, 1, 0, number, part.states, part.packs, 1, part.stored_bytes)
+            archive.write(WriteManifest(run, number, (report,), "", 5), PLAN, opened.opening.spans, number)
+            writer.complete(number)
 
     def files(self, part: str) -> list[Path]:
         """Files of the plan right below `part`, oldest first."""
-        (plan,) = self.folder.glob("**/lineage")
-        return sorted(path for path in (plan.parent / part).glob("*"))
+        (first,) = self.folder.glob(f"**/{KEY.identity}")
+        return sorted(path for path in (first / part).glob("*"))
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
@@ -107,6 +111,16 @@ def test_a_damaged_manifest_is_replaced_by_its_copy(tmp_path: Path, damage: Call
         damage(store.files(part)[-1])
         opened = store.restart()
         assert (opened.number, opened.goes_back) == (3, True), "no result is given out again"
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_savepoint_outlives_damage_to_its_manifest_and_later_to_the_copy(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    store = Store(tmp_path)
+    for part in ("savepoints", "copies/savepoints"):
+        damage(store.files(part)[-1])
+        assert [one.name for one in store.store.savepoints(lambda _: None)] == ["saved"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
@@ -149,16 +163,38 @@ def test_of_chunks_that_are_stored_twice_one_copy_may_be_damaged(
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("part", ["packs", "copies/packs"])
-def test_the_first_checkpoint_after_damage_stores_the_chunks_twice_again(
+def test_the_first_checkpoints_after_damage_store_the_chunks_twice_again(
     tmp_path: Path, part: str, damage: Callable[[Path], None]
 ) -> None:
+    """The first one, or the second where only reading tells that a copy is damaged that was not needed."""
     store = Store(tmp_path, twice=True)
     damage(store.files(part)[-1])
-    store.go_on()
-    noticed = part == "packs" or damage not in (DAMAGES["flipped"], DAMAGES["of zeros"])
+    store.go_on(2)
     other = {"packs": "copies/packs", "copies/packs": "packs"}[part]
     damage(next(path for path in store.files(other) if path.name.startswith(f"{3:019d}-")))
-    assert store.restart(2).number == (4 if noticed else 2)
+    assert store.restart(2).number == 5
+
+
+def test_of_what_is_large_a_part_is_verified_at_each_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.checkpoint.storage.writer.VERIFIED_BYTES", 1)
+    monkeypatch.setattr("topology.checkpoint.storage.writer.READ_BYTES", 1)
+    number = 3
+    state = b"".join(hashlib.sha256(b"%d" % place).digest() for place in range(20_000))
+    store = Store(tmp_path, twice=True)
+    writer = PartWriter(store.store, KEY, 1, 0, 0, None, twice=True)
+    part = writer.write(number, {"all#0": state})
+    pack = new_pack(part.packs[0])
+    assert len(pack.chunks) > 4
+    begun = Manifest(KEY, 3, 1, 0, 3, PLAN, 1, (), part.states, (pack,), (), 1, 1, 1, 1)
+    flip(next(path for path in store.files("copies/packs") if path.name == pack.name), pack.chunks[-1][1])
+    writer = PartWriter(store.store, KEY, 1, 1, 0, begun, twice=True)
+    stored = []
+    for checkpoint in range(4, 5 + len(pack.chunks)):
+        stored.append(writer.write(checkpoint, {"all#0": state}).stored_bytes)
+        writer.complete(checkpoint)
+    assert stored == [0] * len(pack.chunks) + [pack.chunks[-1][2]], "the damaged chunk is the last one that is read"
 
 
 def test_chunks_of_a_plan_that_becomes_exactly_once_are_stored_twice_from_then_on(tmp_path: Path) -> None:
@@ -181,11 +217,37 @@ def test_copies_go_with_their_packs(tmp_path: Path) -> None:
 def test_savepoints_and_the_lineage_outlive_damage(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     store = Store(tmp_path)
     damage(store.files("savepoints")[-1])
-    damage(next(store.folder.rglob("lineage")))
+    for lineage in store.folder.rglob("lineage"):
+        damage(lineage)
     assert [one.name for one in store.store.savepoints(lambda _: None)] == ["saved"]
     assert store.restart().number == 3
     opened = Archive(store.store, 3).open_run(RunId(KEY, 2, 0), "saved")
     assert (opened.number, opened.goes_back) == (2, False), "a savepoint is no way back"
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_plan_that_began_from_a_savepoint_begins_there_again_when_its_lineage_is_damaged(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    """Checkpoints from before that must not count again, and without any it must not begin with empty state."""
+    store = Store(tmp_path)
+    for attempt, cleared in enumerate((False, True)):
+        Archive(store.store, 3).open_run(RunId(KEY, 2 + attempt, 0), "saved")
+        damage(next(path for path in store.folder.rglob("lineage") if path.parent.name != "copies"))
+        for path in (*store.files("checkpoints"), *store.files("copies/checkpoints")) if cleared else ():
+            path.unlink()
+        opened = Archive(store.store, 3).open_run(RunId(KEY, 2 + attempt, 1), "")
+        assert (opened.number, opened.goes_back) == (2, False)
+
+
+def test_a_copy_of_the_lineage_that_is_older_than_the_checkpoints_does_not_count(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (copy,) = tmp_path.rglob("copies/lineage")
+    old = copy.read_bytes()
+    store.go_on()
+    copy.write_bytes(old)
+    next(path for path in tmp_path.rglob("lineage") if path != copy).unlink()
+    assert store.restart(2).number == 4
 
 
 @pytest.mark.thorough

@@ -75,8 +75,9 @@ def test_a_location_that_is_not_right_is_told_of_without_its_secret(location: st
 def test_what_is_small_is_one_request_and_no_folders_are_made(server: S3Server) -> None:
     store = open_store(server.location("check%20points"))
     store.write_lineage(KEY, Lineage())
-    assert server.asked == ["PUT cep/check points/-1234/Delays/lineage"]
-    assert list(server.objects) == ["check points/-1234/Delays/lineage"]
+    names = ["-1234/Delays/lineage", "-1234/Delays/copies/lineage"]
+    assert server.asked == [f"PUT cep/check points/{name}" for name in names]
+    assert list(server.objects) == [f"check points/{name}" for name in names]
 
 
 def test_an_upload_that_breaks_off_leaves_what_was_there(server: S3Server) -> None:
@@ -98,7 +99,7 @@ def test_the_environment_names_the_server_and_who_asks(server: S3Server, monkeyp
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "KEYOFTHEENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     open_store("s3://cep/f").write_lineage(KEY, lineage_of((1, 0, 0)))
-    assert list(server.objects) == ["f/-1234/Delays/lineage"]
+    assert list(server.objects) == ["f/-1234/Delays/lineage", "f/-1234/Delays/copies/lineage"]
     assert server.who == {"KEYOFTHEENVIRONMENT"}
 
 

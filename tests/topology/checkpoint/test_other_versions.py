@@ -98,7 +98,7 @@ def test_checkpoints_whose_files_are_of_another_version_are_kept_and_told_of(dri
     driver.open(1)
     driver.take(1, 1, state=snapshot(), name="named")
     folder = driver.folder / "checkpoints" / "-1234" / "Delays"
-    for file in [folder / "lineage", *folder.rglob("checkpoints/*"), *folder.rglob("savepoints/*")]:
+    for file in [*folder.rglob("lineage"), *folder.rglob("checkpoints/*"), *folder.rglob("savepoints/*")]:
         data = file.read_bytes()
         file.write_bytes(of_version(data, 2))
     before = next((folder / "checkpoints").iterdir()).read_bytes()

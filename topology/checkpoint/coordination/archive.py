@@ -333,7 +333,7 @@ class Archive:
         return next(counts, None)
 
     def _lineage(self, key: PlanKey, *, needed: bool = False) -> Lineage:
-        """Return the plan's lineage, rebuilt from its checkpoints if it is damaged.
+        """Return the plan's lineage; if it is damaged, its copy, or one that is rebuilt from the checkpoints.
 
         If these cannot be read either, or have another version, that is an error where the lineage is needed.
         """
@@ -343,6 +343,14 @@ class Archive:
         except CheckpointUnreadableError as error:
             problem = error
         taken = self._store.taken(key)
+        copy = self._store.lineage_copy(key) if problem.reason_code != OTHER_VERSION else None
+        # A copy that was not written when the plan began last would exclude what it has done since.
+        if copy is not None and all(
+            (one.epoch, one.attempt) <= copy.newest() for one in taken if one.checkpoint > copy.void
+        ):
+            _warn(f"the copy of the lineage of {key.topology()} is used: {problem}")
+            # Numbers may have been reserved since it was written.
+            return msgspec.structs.replace(copy, reserved=copy.reserved + RESERVED_AT_ONCE)
         for one in taken if problem.reason_code != OTHER_VERSION else ():
             try:
                 manifest = self._store.read_manifest(self._store.reference(key, one))

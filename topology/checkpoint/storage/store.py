@@ -5,6 +5,7 @@
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can begin from it
     <tenant>/<plan>/savepoints/<name>
     <tenant>/<plan>/copies/checkpoints/… and copies/savepoints/…      the same manifests, for when the first is damaged
+    <tenant>/<plan>/copies/lineage                    the same lineage
     <tenant>/<plan>/packs/<pack>
     <tenant>/<plan>/copies/packs/<pack>               the same packs, of plans that deliver exactly once
 
@@ -105,6 +106,18 @@ class CheckpointStore:
             if sizes.get(pack.name) == copies.get(pack.name) == pack.size_bytes and pack.name not in self._damaged_packs
         )
 
+    def has_twice(self, key: PlanKey, pack: str, chunks: Iterable[tuple[str, int, int]]) -> bool:
+        """Read chunks, given by name, offset and length, from both copies of a pack; return whether all are whole."""
+        wanted = sorted((offset, length, name) for name, offset, length in chunks)
+        reference = _pack_reference(key, pack)
+        try:
+            for one in (reference, _copy_of(reference)):
+                self._read_at(one, f"{self.location}/{one}", wanted)
+        except CheckpointUnreadableError as error:
+            logger.warning("pack is damaged, what is needed of it is stored again: %s", error)
+            return False
+        return True
+
     def read_chunks(self, key: PlanKey, packs: Iterable[Pack], wanted: Iterable[str]) -> dict[str, bytes]:
         """Return the chunks with these names, after checking that they are unchanged.
 
@@ -188,10 +201,15 @@ class CheckpointStore:
         except CheckpointUnreadableError as error:
             copy = _copy_of(reference)
             try:
-                manifest = unseal(self._blobs.get(copy), Manifest, f"{self.location}/{copy}")
+                data = self._blobs.get(copy)
+                manifest = unseal(data, Manifest, f"{self.location}/{copy}")
             except CheckpointUnreadableError:
                 raise error from None
             logger.warning("manifest cannot be used, its copy is: %s", error)
+            try:
+                self._blobs.put(reference, [data])  # or damage to the copy, too, would leave none
+            except CheckpointError as failed:
+                logger.warning("manifest is not stored again: reference=%s reason=%s", reference, failed)
             return manifest
 
     def taken(self, key: PlanKey) -> list[ManifestName]:
@@ -296,19 +314,27 @@ class CheckpointStore:
         """Return which checkpoints of the plan count.
 
         Raises:
-            CheckpointUnreadableError: When the lineage is damaged, or missing while there are checkpoints.
+            CheckpointUnreadableError: When the lineage is damaged, or missing while there are checkpoints or its copy.
         """
         reference = f"{_folder(key)}/lineage"
         try:
             return unseal(self._blobs.get(reference), Lineage, f"{self.location}/{reference}")
         except CheckpointUnreadableError as error:
-            if error.reason_code != "missing" or self.taken(key):
+            if error.reason_code != "missing" or self.taken(key) or self.lineage_copy(key) is not None:
                 raise
             return Lineage()
 
+    def lineage_copy(self, key: PlanKey) -> Lineage | None:
+        """Return the second copy of the lineage, which may be older than the first; None if it cannot be read."""
+        reference = _copy_of(f"{_folder(key)}/lineage")
+        try:
+            return unseal(self._blobs.get(reference), Lineage, f"{self.location}/{reference}")
+        except CheckpointUnreadableError:
+            return None
+
     def write_lineage(self, key: PlanKey, lineage: Lineage) -> None:
         """Store `lineage`, which says from now on which checkpoints count."""
-        self._blobs.put(f"{_folder(key)}/lineage", [seal(lineage)])
+        self._put_twice(f"{_folder(key)}/lineage", seal(lineage))
 
     # ---- what is no longer needed --------------------------------------------------------------------------------
 
@@ -330,7 +356,7 @@ class CheckpointStore:
         return len(useless)
 
     def _put_twice(self, reference: str, data: Buffer) -> None:
-        """Store the manifest twice; it exists once one copy is stored."""
+        """Store a manifest or lineage twice; it exists once one copy is stored."""
         self._blobs.put(reference, [data])
         self._put_copy(reference, [data])
 
@@ -377,7 +403,7 @@ class CheckpointStore:
 
 
 def _copy_of(reference: str) -> str:
-    """Return where the second copy of a manifest is: beside the folder of the first, in `copies`."""
+    """Return where the second copy is: beside the folder of the first, in `copies`."""
     tenant, plan, rest = reference.split("/", 2)
     return f"{tenant}/{plan}/copies/{rest}"
 

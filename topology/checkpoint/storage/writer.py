@@ -31,6 +31,12 @@ REWRITTEN_SHARE = 0.05
 REWRITTEN_BYTES = 1024 * 1024
 """At each checkpoint such a share of all states, or as many bytes if that is more, is written again at most."""
 
+VERIFIED_BYTES = 32 * 1024 * 1024
+READ_BYTES = 4 * 1024 * 1024
+"""At each checkpoint after the first of an attempt, so much of what earlier attempts have stored twice is read from
+both copies, in pieces of the second size, until all of it was: a start reads only one of them, and damage to the other
+would not be noticed before it is needed."""
+
 
 class StoredPart(msgspec.Struct, frozen=True):
     """A task's contribution to a checkpoint; `stored_bytes` were written."""
@@ -45,7 +51,7 @@ class PartWriter:
 
     Not thread-safe, but any thread may own it: the slow steps (hashing, writing) let other threads run. `begun_from` is
     the manifest that the attempt started from. With `twice` everything is stored twice, so that one damaged file
-    leads to no older checkpoint.
+    leads to no older checkpoint. What was stored earlier is verified by and by.
     """
 
     def __init__(
@@ -63,9 +69,16 @@ class PartWriter:
         self._twice = twice
         self._unchecked = begun_from.packs if twice and begun_from is not None else ()
         """Packs of which a copy may be missing: chunks in these are written again."""
+        self._unverified: list[Pack] = []
+        """Packs of which both copies have their size, but only one may have been read."""
         self._key, self._epoch, self._attempt, self._task = key, epoch, attempt, task
         self._known = _StoredChunks(begun_from.packs if begun_from is not None else ())
         self._undecided: tuple[int, _StoredChunks] | None = None
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the next checkpoint verifies what earlier attempts have stored."""
+        return bool(self._unverified)
 
     def write(self, checkpoint: int, states: Mapping[str, bytes | memoryview]) -> StoredPart:
         """Store the states, by instance, as this task's part of `checkpoint`.
@@ -79,8 +92,11 @@ class PartWriter:
             # Its outcome is unknown: it may count or not, so nothing that it was based on may be relied on.
             self._known, self._undecided = _StoredChunks(()), None
         if self._unchecked:
-            self._known = _StoredChunks(self._store.stored_twice(self._key, self._unchecked))
+            self._unverified = list(self._store.stored_twice(self._key, self._unchecked))
+            self._known = _StoredChunks(self._unverified)
             self._unchecked = ()
+        elif self._unverified:
+            self._verify()
         outgoing = self._known.outgoing(sum(len(data) for data in states.values()))
         stored: list[StoredState] = []
         added: dict[str, memoryview] = {}
@@ -111,6 +127,21 @@ class PartWriter:
         if self._undecided is not None and self._undecided[0] == checkpoint:
             self._undecided = None
 
+    def _verify(self) -> None:
+        """Read both copies of some of what is relied on; chunks that are damaged count as not stored."""
+        budget = VERIFIED_BYTES
+        while self._unverified and budget > 0:
+            pack = self._unverified.pop()
+            piece, rest = _first_bytes(pack, READ_BYTES)
+            if rest.chunks:
+                self._unverified.append(rest)
+            needed = [chunk for chunk in piece.chunks if self._known.relies_on(pack.name, chunk[0])]
+            if not needed:
+                continue
+            budget -= sum(length for _, _, length in needed)
+            if not self._store.has_twice(self._key, pack.name, needed):
+                self._known.forget(name for name, _, _ in needed)
+
     def _write_pack(self, checkpoint: int, chunks: Mapping[str, memoryview]) -> StoredPack:
         name = pack_name(self._epoch, self._attempt, checkpoint, self._task, secrets.token_hex(4))
         self._store.write_pack(self._key, name, list(chunks.values()), twice=self._twice)
@@ -119,6 +150,16 @@ class PartWriter:
             places.append((chunk, offset, len(piece)))
             offset += len(piece)
         return StoredPack(name, tuple(places))
+
+
+def _first_bytes(pack: Pack, size: int) -> tuple[Pack, Pack]:
+    """Return the pack with its first chunks, of `size` bytes or a little more, and with the others."""
+    total = count = 0
+    while count < len(pack.chunks) and total < size:
+        total += pack.chunks[count][2]
+        count += 1
+    first, rest = pack.chunks[:count], pack.chunks[count:]
+    return msgspec.structs.replace(pack, chunks=first), msgspec.structs.replace(pack, chunks=rest)
 
 
 class _StoredChunks:
@@ -130,6 +171,15 @@ class _StoredChunks:
         for pack in packs:
             self._pack_bytes[pack.name] = pack.size_bytes
             self.places.update((name, (pack.name, length)) for name, _, length in pack.chunks)
+
+    def relies_on(self, pack: str, chunk: str) -> bool:
+        """Return whether the chunk counts as stored in that pack."""
+        return self.places.get(chunk, ("", 0))[0] == pack
+
+    def forget(self, chunks: Iterable[str]) -> None:
+        """Count chunks as not stored."""
+        for name in chunks:
+            del self.places[name]
 
     def after(self, states: Iterable[StoredState], added: Iterable[StoredPack]) -> _StoredChunks:
         """Return the known chunks once a checkpoint with these states is complete: its own, and no others."""
