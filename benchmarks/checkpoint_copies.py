@@ -41,9 +41,8 @@ def main() -> None:
     if options.json:
         print(json.dumps(lines))
         return
-    print(
-        "state MB | new: CPU ms once, twice | clock ms | 1 %: CPU ms | clock ms | stored kB | nothing new: CPU ms without, with verifying | clock ms"
-    )
+    print("CPU ms and clock ms, each without and with the second copy, or without and with verifying it")
+    print("state MB | new: CPU | clock | 1 %: CPU | clock | stored kB | nothing new: CPU | clock")
     for line in lines:
         print(" | ".join(str(value) for value in line.values()))
 
