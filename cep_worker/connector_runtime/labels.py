@@ -24,7 +24,7 @@ from cep_common.ids import PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.registry import Connector
 from cep_worker.plans.connectors import DeclaredConnector
-from cep_worker.storage.checked_json import read_checked, write_checked
+from cep_worker.storage.checked_json import delete_checked, read_checked, write_checked
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -64,6 +64,8 @@ class ConnectorLabels:
         self._folder = Path(folder) if folder else None
         self._direction = direction
         self._known: dict[PlanKey, PlanLabels] = {}
+        self._deleted: set[PlanKey] = set()
+        """Undeployed plans whose files are deleted: lists of them are long, and come again with each change."""
 
     def assign(
         self, key: PlanKey, connectors: Sequence[tuple[Connector, str]], taken: Collection[tuple[str, str]]
@@ -84,6 +86,22 @@ class ConnectorLabels:
             self._write(key, after)
         return [one.label for one in after.present]
 
+    def delete(self, keys: Collection[PlanKey]) -> None:
+        """Delete the labels of undeployed plans, which are not deployed again at present."""
+        for key in keys:
+            self._known.pop(key, None)
+            if key in self._deleted:
+                continue
+            path = self._path(key)
+            try:
+                if path is not None:
+                    delete_checked(path)
+            except OSError as error:  # tried again with the next change, or in the next process
+                paced_logger.problem(str(path), "labels of an undeployed plan cannot be deleted: file=%s reason=%s",
+                                     path, error.strerror)  # fmt: skip
+            else:
+                self._deleted.add(key)
+
     def _read(self, key: PlanKey) -> PlanLabels:
         path = self._path(key)
         if path is None:
@@ -91,6 +109,7 @@ class ConnectorLabels:
         return read_checked(path, PlanLabels) or PlanLabels()
 
     def _write(self, key: PlanKey, labels: PlanLabels) -> None:
+        self._deleted.discard(key)
         path = self._path(key)
         if path is None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -211,6 +211,10 @@ class SinkSupervisor:
             if running.sink is not None:
                 self._ending.append(_EndingSink(running.sink, now_ms, self._successor(running, kept)))
         self._tap()
+
+    def delete_labels(self, keys: Collection[PlanKey]) -> None:
+        """Delete what is kept of undeployed plans that have no sinks any more."""
+        self._labels.delete(keys)
 
     def _successor(self, former: _RunningSink, kept: list[_RunningSink | None]) -> EventSink | None:
         """Return the new sink that replaces the `former` one: it has its label."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -99,6 +99,10 @@ class SourceSupervisor:
             if same.source is not None:
                 same.source.reroute(declaration, now_ms)
             self._running.append(same)
+
+    def delete_labels(self, keys: Collection[PlanKey]) -> None:
+        """Delete what is kept of undeployed plans that have no sources any more."""
+        self._labels.delete(keys)
 
     def errors_found(self) -> Iterator[PlanError]:
         """Return the state of each source of each plan."""

@@ -67,6 +67,17 @@ def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> 
     sync_folders(path.parent, levels=1)
 
 
+def delete_checked(path: Path) -> None:
+    """Delete the file and its copy, if they are there.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    for place in (copy_of(path), path):
+        place.unlink(missing_ok=True)
+        replaced(place)
+
+
 def copy_of(path: Path) -> Path:
     """Return the path of the file's copy."""
     return path.with_name(f"{path.name}{COPY}")

@@ -14,6 +14,7 @@ import zmq
 from worker_world import DEADLINE_MS, KEY, PLAN, alerts, lonely_topics, now_ms
 
 from cep_common.configuration.secrets import Secrets
+from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Connector
 from cep_common.reach.guard import Guard, Reach
 from cep_worker.config import ErrorsConfig
@@ -98,6 +99,37 @@ def test_a_file_that_cannot_be_written_is_reported_and_costs_no_labels(
     known = ConnectorLabels(str(tmp_path), "sink")
     assert known.assign(KEY, [(A, ""), (B, "")], ()) == ["rdbms", "rdbms#2"]
     assert "labels of sinks cannot be saved" in caplog.text
+
+
+def test_labels_of_undeployed_plans_are_deleted_and_others_stay(tmp_path: Path) -> None:
+    other = PlanKey(KEY.tenant, "Other")
+    known = ConnectorLabels(str(tmp_path), "sink")
+    for key in (KEY, other):
+        known.assign(key, [(A, ""), (B, "")], ())
+    known.delete({KEY})
+    left = set((tmp_path / "labels").iterdir())
+    assert len(left) == 2, "a file and its copy"
+    known.delete({KEY})
+    assert known.assign(KEY, [(B, "")], ()) == ["rdbms"], "a plan that is deployed again begins again"
+    assert len(list((tmp_path / "labels").iterdir())) == 4
+    known.delete({KEY})
+    assert set((tmp_path / "labels").iterdir()) == left
+    assert ConnectorLabels(str(tmp_path), "sink").assign(other, [(B, "")], ()) == ["rdbms#2"]
+
+
+def test_labels_that_cannot_be_deleted_are_deleted_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    known = ConnectorLabels(str(tmp_path), "sink")
+    known.assign(KEY, [(A, "")], ())
+    (file,) = (tmp_path / "labels").glob("*.json")
+    content = file.read_bytes()
+    file.unlink()
+    file.mkdir()
+    known.delete({KEY})
+    assert "labels of an undeployed plan cannot be deleted" in caplog.text
+    file.rmdir()
+    file.write_bytes(content)
+    known.delete({KEY})
+    assert not file.exists()
 
 
 @contextmanager

@@ -277,10 +277,15 @@ def test_a_sink_of_an_undeployed_plan_delivers_what_it_has(world: World, hook: H
     publisher = world.publisher().open()
     publisher.send("Alerts", TWO)
     until(lambda: hook.bodies, publisher)
+    labels = Path(world.config.file_sources.positions) / "labels"
+    until(lambda: len(list(labels.iterdir())) == 2, publisher)
     world.manager.deploy()
     until(lambda: world.health()["plans"] == [])
     hook.status = 200
     until(lambda: len(hook.events()) >= 4)
+    assert list(labels.iterdir()), "its results may come yet"
+    world.closing.pop().close()  # its topology has ended
+    until(lambda: not list(labels.iterdir()))
 
 
 def test_a_worker_that_leaves_delivers_first(world: World, tmp_path: Path) -> None:
