@@ -62,7 +62,7 @@ class ReceiverLink:
     Belongs to the data thread.
 
     If the opening `tells_time`, the watermark of batches is the time at which they were accepted by the clock
-    `wall_ms`, and the server is told when nothing waits any more.
+    `wall_ms`, and the server is notified when nothing waits any more.
 
     `changed` is called when the link opens or breaks, `room` when there is room again, and `stir` at any activity,
     after which an idle link must be ticked often again.
