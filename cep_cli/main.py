@@ -56,11 +56,11 @@ VERBS = {
     "simulate": "cep_cli.develop.language:simulate_command",
     "package-dependencies": "cep_cli.system.package:package_command",
 }
-"""Where each verb's command is. Only the one that is called is loaded: a manager must not carry the engine."""
+"""The module of each command. Only the called one is imported, so that a manager does not load the engine."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are loaded when they are asked for."""
+    """A group whose commands are imported lazily."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """Return the names of all commands."""

@@ -1,4 +1,4 @@
-"""Acknowledgements: which stages still process a frame, and up to which number all frames of a link are processed."""
+"""Acknowledgements: reference counts of frames in flight, and cumulative acknowledgement of numbered frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Ack:
-    """Calls `settled` once, when as many holders have settled as were announced.
+    """A reference count of a frame, which calls `settled` when all announced holders have settled.
 
     The receiver creates one for each frame that it accepts; every holder of the frame's rows, or of data derived from
     them, settles when these have been sent to a worker or are part of an engine's state. Only then is the frame
@@ -39,17 +39,17 @@ class Ack:
 
 @dataclass(slots=True)
 class AckLedger:
-    """Numbered frames that are done in any order and acknowledged, cumulatively, in their own."""
+    """Numbered frames that finish in any order and are acknowledged cumulatively."""
 
     _open: deque[int] = field(default_factory=deque)
     _done: set[int] = field(default_factory=set)
 
     def took(self, number: int) -> None:
-        """Note that the frame is in flight; numbers rise."""
+        """Record a frame in flight; numbers increase."""
         self._open.append(number)
 
     def settle(self, number: int) -> int | None:
-        """Note that the frame is done; return the number up to which all are, if it has risen."""
+        """Record that the frame is done. Return the number up to which all frames are done, if it has increased."""
         self._done.add(number)
         newest = None
         while self._open and self._open[0] in self._done:
@@ -58,5 +58,5 @@ class AckLedger:
         return newest
 
     def __len__(self) -> int:
-        """Return how many frames are not acknowledged."""
+        """Return the number of unacknowledged frames."""
         return len(self._open)

@@ -16,7 +16,7 @@ from siddhi.engine.arrow_c.split_by_owner import UInt32Array, share_by_owner, te
 from topology.events.bundle import Bundle
 
 NULL_HASH: Final = zlib.crc32(b"null")
-"""A query that groups by a key takes null and the text 'null' for the same, as Java's texts of them are."""
+"""The key of null: queries that group by a key do not distinguish null from the text 'null', as Java does."""
 
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 KeySharer = Callable[[pa.RecordBatch, int], Iterable[tuple[int, BoolArray]]]
@@ -58,12 +58,12 @@ def split(
 
 
 def _turn(ticket: int, instances: int) -> int:
-    """Whose turn a ticket is: spread evenly, also when every second ticket is of another stream (Fibonacci hashing)."""
+    """Return the instance of a ticket, spread by Fibonacci hashing even if every second ticket is of another stream."""
     return (ticket * 0x9E3779B97F4A7C15 >> 32) % instances
 
 
 def _place(origin: str, instances: int) -> int:
-    """Return the instance that takes all of `origin`: neighbours for the instances of one component."""
+    """Return the instance that gets all tickets of `origin`; instances of one component get neighbouring ones."""
     component, _, index = origin.rpartition("#")
     return (zlib.crc32(component.encode()) + int(index)) % instances
 

@@ -47,7 +47,7 @@ _ADVICE = {
 }
 """Meaning of errors and advice, by their names in librdkafka."""
 WEAK = ("_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TRANSPORT")
-"""Errors that say less than others, the weakest first."""
+"""Less specific errors, the least specific first."""
 
 
 def library() -> Any:
@@ -60,14 +60,14 @@ def library() -> Any:
 
 
 def explained(error: Any) -> str:
-    """Return what an error of the library means, and what to do; its own words behind."""
+    """Return the meaning of an error of the library, with advice and its own message."""
     name, said = str(error.name()), str(error.str())
     advice = _ADVICE.get(name)
     return f"{advice} ({said})" if advice else f"{said} ({name})"
 
 
 def common_settings(options: KafkaConnection, client_id: str) -> dict[str, Any]:
-    """Return what every client of a connector gets. Raises ConfigError for a password file that cannot be read."""
+    """Return the settings of every client of a connector. Raises ConfigError for an unreadable password file."""
     settings: dict[str, Any] = {
         "client.id": client_id,
         "log_level": QUIET,
@@ -143,7 +143,7 @@ def callback(call: Callable[..., None]) -> Callable[..., None]:
 
 
 class Errors:
-    """The errors that a client has reported since it last worked: the error that says most."""
+    """The most specific error that a client has reported since it last worked."""
 
     def __init__(self) -> None:
         self.text = ""

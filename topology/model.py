@@ -1,4 +1,4 @@
-"""A topology: the component instances of a query plan, the task each runs in, and the ways between them. Pure."""
+"""A topology: the component instances of a query plan, their tasks, and the paths between them. Pure."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Topology:
 
     @cached_property
     def placement(self) -> dict[str, int]:
-        """The task of every instance: evenly spread, instances of one component apart, neighbours together."""
+        """Return the task of every instance: evenly spread, instances of one component apart, neighbours together."""
         stages = [PlacedStage(component.name, component.instances()) for component in self.components]
         pairs = dict.fromkeys((link.producer, link.consumer) for link in self.plan.links())
         return place(stages, [StageLink(*pair, self._is_pairwise(*pair)) for pair in pairs], self.tasks)
@@ -138,10 +138,9 @@ class Topology:
         return origins
 
     def paths(self, consumer: Component) -> dict[str, int]:
-        """For each origin whose tickets must be put in order at `consumer`: on how many ways they reach it.
+        """Return, for each origin whose tickets must be ordered at `consumer`, the number of paths between them.
 
-        Origins that reach it on one direct way alone are left out, and so are all origins of a consumer that keeps no
-        order itself.
+        Origins with a single direct path are omitted, and all origins of a consumer that does not order tickets.
         """
         if self.keeps_tickets(consumer):
             return {}
@@ -182,7 +181,7 @@ class Topology:
         return ways
 
     def _in_flow_order(self, processors: list[Component]) -> list[Component]:
-        """Processors so that producers come first; the planner has refused loops between stages."""
+        """Return the processors in topological order; the planner has refused cycles between stages."""
         names = {component.name for component in processors}
         needs = {
             component.name: {

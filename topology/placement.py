@@ -67,7 +67,7 @@ def _nearness(index: int, sources: Iterable[tuple[PlacedStage, bool]], placed: M
 
 
 class _Room:
-    """The load of the tasks while instances are assigned to them one by one.
+    """The load of the tasks, to which instances are assigned one by one.
 
     Stages with an instance in every task do not count, since they load all tasks alike. `instances` are all others.
     """
@@ -102,7 +102,7 @@ class _Room:
         return task
 
     def _has_room(self, task: int) -> bool:
-        """Return False where another instance would leave other tasks with less than their share of all instances."""
+        """Return False if another instance would leave other tasks with less than their share of all instances."""
         load = self._loads[task]
         if load < self._floor:
             return True

@@ -1,4 +1,4 @@
-"""The connection to the managers: which of them is asked, and what is done when one does not answer or lead."""
+"""The connection to the managers, with failover to the leader."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cep_common.web.client import Answer, AnswerError, WebClient
 TIMEOUT_S = 30
 MOST_ANSWER_BYTES = 64 * 2**20
 HUNG_S = 2.0
-"""With several managers to choose from, one that does not say within this time that it is up is passed over."""
+"""How long one of several managers may take to report that it is up until it is skipped."""
 LEADER_WITHIN_S, AGAIN_S = 6.0, 0.2
-"""How long a command waits for a manager to lead, and how often it asks. A standby takes over in less than 4 s."""
+"""How long a command waits for a leader, and the interval of its checks. A standby takes over in less than 4 s."""
 
 SENT_ON, UNAVAILABLE = 307, 503
 
@@ -126,7 +126,7 @@ def _basic(name: str, password: str) -> str:
 
 
 def _is_of_no_leader(answer: Answer) -> bool:
-    """Return whether a manager that does not lead answered."""
+    """Return whether the answer is from a manager that is not the leader."""
     if answer.status not in (SENT_ON, UNAVAILABLE):
         return False
     try:
@@ -159,7 +159,7 @@ def _refusal(answer: Answer) -> str:
     problems = _details(answer).get("problems")
     for problem in problems if isinstance(problems, list) else ():
         if not isinstance(problem, dict) or not {"message", "code"} <= problem.keys():
-            continue  # not of a text: a worker's are of events
+            continue  # problems of workers are about events, not about a text
         where = f"line {problem['line']}, column {problem.get('column')}: " if problem.get("line") else ""
         lines.append(f"  {where}{problem['message']} [{problem['code']}]")
         if problem.get("hint"):

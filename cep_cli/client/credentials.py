@@ -1,4 +1,4 @@
-"""Store of the tokens of `cep login`, one for each manager's address, in a file that only its owner can read."""
+"""The stored tokens of `cep login`, one for each manager's address, in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cep_common.process.private_folders import make_private
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """A token at one manager: whose it is, and what it is called there."""
+    """A token for one manager: its user, and its name there."""
 
     user: str
     name: str
@@ -39,7 +39,7 @@ class Credentials:
         return cls(Path(folder) / "cep" / "credentials.json")
 
     def of(self, manager: str) -> Credential | None:
-        """Return the token at the manager of that address (several are separated by commas). Raises ConfigError."""
+        """Return the token for the manager at the address (several are separated by commas). Raises ConfigError."""
         kept = self._read()
         return next((kept[one] for one in _addresses(manager) if one in kept), None)
 
@@ -48,7 +48,7 @@ class Credentials:
         self._write({**self._read(), **dict.fromkeys(_addresses(manager), credential)})
 
     def forget(self, manager: str) -> None:
-        """Delete the token that is kept for that manager. Raises ConfigError."""
+        """Delete the token of the manager. Raises ConfigError."""
         self._write({address: one for address, one in self._read().items() if address not in _addresses(manager)})
 
     def _read(self) -> dict[str, Credential]:

@@ -1,7 +1,7 @@
-"""Listening to an exported stream wherever its results come out.
+"""Listening to an exported stream at all workers.
 
-A stream's results come to the worker that a publisher of its plan is connected to, and to another one when that moves.
-So all live workers are listened to, those that come and go included.
+The results of a stream are at the worker to which a publisher of its plan is connected, which may change. So this
+listens at all live workers, including those that start later.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from cep_common.errors import CepError, InputError, PeerError
 from cep_common.ids import Endpoint
 
 LOOK_AGAIN_S = 2.0
-"""So often it is looked which workers there are."""
+"""Seconds between checks for new workers."""
 QUIET_S = 5.0
-"""When nothing has come for so long, the reason is said, and again each `REPEAT_S`."""
+"""Seconds without events after which the reason is reported, and again every `REPEAT_S`."""
 REPEAT_S = 60.0
 STEP_MS = 50
-"""So long workers are waited for in turn."""
+"""How long to wait for each worker in turn."""
 
 PLANS_CHANGE = frozenset({"unknown-stream", "schema-changed"})
-"""Refusals after which the worker is asked again, as its plans are changing."""
+"""Refusals after which the subscription is retried, since the worker's plans are changing."""
 
 
 class Listens(Protocol):
@@ -38,7 +38,7 @@ class Listens(Protocol):
             timeout_ms: How long to wait, in ms; None waits without a limit.
 
         Returns:
-            The batch, or None when none came in time.
+            The batch, or None when none arrived in time.
         """
 
     def close(self) -> None:
@@ -46,14 +46,14 @@ class Listens(Protocol):
 
 
 Addresses = Callable[[], dict[str, Endpoint]]
-"""The live workers by name, and where they serve listeners. Raises CepError."""
+"""Returns the live workers by name, with their endpoints for listeners. Raises CepError."""
 
 
 @dataclass
 class StreamListener:
     """Subscriptions at all workers.
 
-    `tell` gets what a person should know: that workers come or go, or that nothing is published; `quiet` says why.
+    `tell` gets messages for the user, such as that workers join or leave, or why nothing is published (from `quiet`).
     """
 
     addresses: Addresses
@@ -67,9 +67,9 @@ class StreamListener:
     _looked_s: float | None = None
 
     def batches(self, timeout_s: float | None) -> Iterator[pa.RecordBatch]:
-        """Yield batches as they come, until none has come for `timeout_s` (None: forever).
+        """Yield batches as they arrive, until none has arrived for `timeout_s` (None: forever).
 
-        Raises CepError when no worker can be listened to at the beginning, or one refuses for good.
+        Raises CepError when no worker can be listened to at the beginning, or one refuses permanently.
         """
         self._look(first=True)
         heard_s = self.clock()
@@ -96,10 +96,10 @@ class StreamListener:
         self._listeners.clear()
 
     def _next(self) -> pa.RecordBatch | None:
-        """Return the next batch of any worker, or None when none came in a turn.
+        """Return the next batch of any worker, or None if none arrived in a turn.
 
-        What has come already is taken first, and the worker that gave goes to the end of the line: one that is busy
-        neither waits for silent ones nor keeps others from being heard.
+        Batches that have arrived are returned first, and their worker moves to the end of the queue, so that a busy
+        worker neither waits for silent ones nor blocks others.
         """
         step_ms = max(1, STEP_MS // max(1, len(self._listeners)))
         turns = [(timeout_ms, name) for timeout_ms in (0, step_ms) for name in self._listeners]
@@ -124,7 +124,7 @@ class StreamListener:
         return None
 
     def _look(self, *, first: bool) -> None:
-        """Subscribe at workers that are new, or that could not be listened to before."""
+        """Subscribe at new workers, and retry those that failed before."""
         self._looked_s = self.clock()
         try:
             workers = self.addresses()
@@ -146,7 +146,7 @@ class StreamListener:
                     self._say(name, f"{name} cannot be listened to: {error.message}")
             else:
                 if not first:
-                    self.tell(f"listening to {name}, too")
+                    self.tell(f"now also listening to {name}")
                 self._problems.pop(name, None)
         if first and not self._listeners:
             raise failures[0] if failures else PeerError("no worker is alive")
@@ -156,23 +156,23 @@ class StreamListener:
 
     def _lose(self, name: str, error: CepError) -> None:
         self._listeners.pop(name).close()
-        self._say(name, f"{name} is not listened to any more: {error.message}")
+        self._say(name, f"stopped listening to {name}: {error.message}")
         self._looked_s = None if isinstance(error, InputError) else self._looked_s
 
     def _say(self, subject: str, text: str) -> None:
-        """Tell a problem once."""
+        """Report a problem once."""
         if self._problems.get(subject) != text:
             self._problems[subject] = text
             self.tell(text)
 
 
 def why_quiet(stream: str, workers: list[Any]) -> str:
-    """Return why nothing comes on `stream`, from what workers do."""
+    """Return why no events arrive on `stream`, by the reports of workers."""
     name = stream.rpartition("/")[2].partition(":")[0]
     wanted = stream.partition("/")[0] if "/" in stream else None
     live = [one for one in workers if one["state"] != "lost"]
     if not live:
-        return "nothing comes: no worker is alive"
+        return "no events: no worker is alive"
     serving = [
         (worker["worker"], plan, out)
         for worker in live
@@ -181,11 +181,11 @@ def why_quiet(stream: str, workers: list[Any]) -> str:
         if out["stream"] == name and wanted in (None, plan["plan"])
     ]
     if not serving:
-        return f"nothing comes on {stream}: no worker serves a plan that gives it now"
+        return f"no events on {stream}: no worker serves a plan that exports it now"
     linked = [(at, plan) for at, plan, _ in serving if plan["publishers"]]
     plans = ", ".join(sorted({plan["plan"] for _, plan, _ in serving}))
     if not linked:
-        return f"nothing comes on {stream}: no publisher of {plans} is connected to a worker; see `cep status {plans}`"
+        return f"no events on {stream}: no publisher of {plans} is connected to a worker; see `cep status {plans}`"
     where = ", ".join(sorted({at for at, _ in linked}))
     so_far = sum(out["received_events"] for _, _, out in serving)
-    return f"nothing is published on {stream} now: {plans} gives its results to {where}, {so_far:,} events so far"
+    return f"no events are published on {stream} now: {plans} sends its results to {where}, {so_far:,} events so far"

@@ -1,4 +1,4 @@
-"""Options that many commands share."""
+"""Options that commands share."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ POLL_S = 0.1
 
 
 def manager_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say which manager a command speaks to, for which tenant and as whom.
+    """Add the options for the manager, the tenant and the token of a command.
 
-    The command gets a `client` made of them.
+    The command gets a `client` with these.
     """
 
     @click.option(

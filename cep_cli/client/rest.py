@@ -12,9 +12,9 @@ from cep_cli.errors import CommandRefusedError
 from cep_common.ids import SUPER_TENANT
 
 PREVIEW_TIMEOUT_S = 620
-"""Longer than a manager lets a preview of an edit take (`trial.timeout_ms`)."""
+"""Seconds for a preview of an edit, longer than the manager's limit (`trial.timeout_ms`)."""
 RULES_TIMEOUT_S = 1_800
-"""Plans of a rule set are compiled one after the other, some 10 ms to 5 s each."""
+"""Seconds for a rule set, whose plans are compiled one after the other in 10 ms to 5 s each."""
 
 
 class ManagerClient:
@@ -63,7 +63,7 @@ class ManagerClient:
 
         Args:
             text: The plan.
-            replace: Change a deployed plan of the same name, rather than be refused.
+            replace: Replace a deployed plan of the same name; otherwise the deployment is refused.
             savepoint: Name of the savepoint to start from; empty: start from the plan's own state, if any.
         """
         begin = {"from": savepoint} if savepoint else {}
@@ -81,7 +81,7 @@ class ManagerClient:
         return self._connection.call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true", **begin)
 
     def preview_edit(self, plan: str, text: str) -> Any:
-        """Return which state of `plan` would be kept if `text` replaced it; nothing is deployed.
+        """Return which state of `plan` would be kept if `text` replaced it, without deploying anything.
 
         Takes up to `PREVIEW_TIMEOUT_S`.
 
@@ -135,7 +135,7 @@ class ManagerClient:
     def deploy_rules(
         self, name: str, files: list[dict[str, str]], revision: str = "", dry_run: bool = False, remove: bool = True
     ) -> Any:
-        """Deploy, change and undeploy plans so that those of the rule set are what `files` say, as one change.
+        """Deploy, change and undeploy plans so that the rule set equals `files`, as one change.
 
         Args:
             name: Name of the rule set.
@@ -221,7 +221,7 @@ class ManagerClient:
         return self._connection.call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
 
     def failed_events(self, plan: str, limit: int) -> Any:
-        """Return at most `limit` entries of failed events of the plan that workers keep.
+        """Return at most `limit` entries of the plan's failed events from workers.
 
         Args:
             plan: Name of the plan.
@@ -230,7 +230,7 @@ class ManagerClient:
         return self._connection.call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
 
     def set_aside(self) -> Any:
-        """Return the data that workers have set aside of plans that are missing."""
+        """Return the data of missing plans that workers have set aside."""
         return self._connection.call("GET", "/wal")
 
     def restore_aside(self, id_: str) -> Any:
@@ -258,7 +258,7 @@ class ManagerClient:
         return self._connection.call("POST", f"/workers/{quote(worker)}/adopt")
 
     def replay_errors(self, plan: str, choice: dict[str, Any]) -> Any:
-        """Send failed events again to where they failed, and return the outcome.
+        """Replay failed events at the query, sink or source where they failed, and return the outcome.
 
         Args:
             plan: Name of the plan.
@@ -366,7 +366,7 @@ class ManagerClient:
         return self._connection.call("GET", "/nodes")["nodes"]
 
     def switch_nodes(self) -> Any:
-        """Make the active node hand over to the other one."""
+        """Switch over from the active node to the other one."""
         return self._connection.call("POST", "/nodes/switch")
 
     def restart_nodes(self) -> Any:

@@ -1,1 +1,1 @@
-"""Commands that help to write and try plans."""
+"""Commands for writing and testing plans."""

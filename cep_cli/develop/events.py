@@ -1,4 +1,4 @@
-"""Commands that move events by hand: send a file into a stream, listen to a stream."""
+"""Commands that send events of a file to a stream and listen to a stream."""
 
 from __future__ import annotations
 
@@ -40,7 +40,13 @@ KEYS_OPTION = click.option(
     "--timestamp",
     help="Field with the event time in ms. Default: _timestamp, else ts, else the time of sending.",
 )
-@click.option("--batch-rows", type=click.IntRange(1, 65_536), default=1_000, show_default=True, help="Events a frame.")
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(1, 65_536),
+    default=1_000,
+    show_default=True,
+    help="Number of events in each frame.",
+)
 @click.option("--worker", help="Name of the worker to send to. Default: the first one.")
 @KEYS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -58,7 +64,7 @@ def send_command(
 ) -> None:
     """Send the events in FILE to the imported stream STREAM.
 
-    FILE is Parquet, CSV, JSON or NDJSON by its suffix; `-` reads NDJSON from standard input, and sends as it comes.
+    FILE is Parquet, CSV, JSON or NDJSON by its suffix; `-` reads NDJSON from standard input and sends it as it arrives.
     """
     address = find_worker(client, worker)
     schema = fetch_schema(address["http_address"], stream, client.tenant, token=client.token)
@@ -92,10 +98,10 @@ def send_command(
 def listen_command(
     stream: str, count: int | None, timeout_s: float | None, worker: str | None, keys: str, client: ManagerClient
 ) -> None:
-    """Print the events of the exported stream STREAM as they come, one JSON object a line.
+    """Print the events of the exported stream STREAM as they arrive, one JSON object per line.
 
-    All workers are listened to, also those that start later: results come from the one that a publisher of the plan is
-    connected to. When nothing comes, standard error says why.
+    The command listens to all workers, including those that start later, since results are at the worker to which a
+    publisher of the plan is connected. If no events arrive, the reason is printed to standard error.
     """
     security = SecurityConfig(keys)
 

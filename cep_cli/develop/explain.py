@@ -27,7 +27,7 @@ from siddhi.scripts.language import ScriptPolicy
 @manager_options
 @with_readable_errors
 def explain_command(plan: str, as_json: bool, values: dict[str, str], client: ManagerClient) -> None:
-    """Tell for each query of PLAN which operators run it, why no faster ones do, and what an event is expected to cost.
+    """Explain for each query of PLAN which operators run it, why no faster ones do, and the expected cost of an event.
 
     PLAN is a file with an execution plan, for which no system need run, or the name of a deployed plan.
     """

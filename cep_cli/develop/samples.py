@@ -1,4 +1,4 @@
-"""`cep sample`: events as they go through the stages of a running plan."""
+"""`cep sample`: samples of the events that the stages of a running plan process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_S = 1.0
 @manager_options
 @with_readable_errors
 def sample_command(plan: str, stage: str, percent: float, seconds: int, as_json: bool, client: ManagerClient) -> None:
-    """Show about PERCENT of a hundred events that the stages of PLAN take in and give out.
+    """Show about PERCENT % of the input and output events of the stages of PLAN.
 
     At most ten events a second of each stream are shown; nothing is restarted. Ctrl-C ends it.
     """

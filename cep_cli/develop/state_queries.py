@@ -1,4 +1,4 @@
-"""`cep query`: what the tables, named windows and aggregations of a running plan hold."""
+"""`cep query`: query the tables, named windows and aggregations of a running plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cep_common.protocol.inspection import MOST_ROWS
 @manager_options
 @with_readable_errors
 def query_command(plan: str, query: str, limit: int, as_json: bool, client: ManagerClient) -> None:
-    """Print what the tables, named windows and aggregations of the running PLAN hold, one JSON object a line.
+    """Query tables, named windows or aggregations of the running PLAN; print one JSON object per line.
 
     QUERY is an on-demand query that reads one of them, such as "from Limits on most > 100 select symbol, most".
     """

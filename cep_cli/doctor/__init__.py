@@ -1,1 +1,1 @@
-"""`cep doctor`: what is wrong with a system, found by looking at it from outside."""
+"""`cep doctor`: diagnose a system from outside."""

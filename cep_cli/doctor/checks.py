@@ -1,4 +1,4 @@
-"""Judge the security of a system by its inspected settings. Pure."""
+"""Check the security of a system by its settings. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True)
 class SecurityFinding:
-    """`where` is a process, plan, user or file; `remedy` names the configuration key or command that ends it."""
+    """A finding. `where` is a process, plan, user or file; `remedy` names the setting or command that fixes it."""
 
     weight: Weight
     where: str
@@ -27,9 +27,9 @@ class SecurityFinding:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """A process, its settings by dotted key, and where it and what it started listens.
+    """A process, its settings by dotted key, and the listening sockets of it and its child processes.
 
-    `unseen` says why that is not known.
+    `unseen` says why these are unknown.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Facts:
 
 
 def findings_of(facts: Facts) -> list[SecurityFinding]:
-    """Return everything that the checklist of docs/security.md would have otherwise, the critical first."""
+    """Return all deviations from the checklist of docs/security.md, critical ones first."""
     found = [one for process in facts.processes for check in CHECKS for one in check(process)]
     found += _plans(facts.plans)
     found += _modes(facts.modes)
@@ -109,7 +109,7 @@ def _open_to_all(process: ProcessFacts) -> Iterator[SecurityFinding]:
 
 
 def _doors(process: ProcessFacts) -> Iterator[SecurityFinding]:
-    """Keys, tokens and certificates where others reach the process."""
+    """Check keys, tokens and certificates of sockets that other hosts can reach."""
     hosts = {key: process.text(key) for key in ("host", "http.host", "ingress.host", "egress.host", "outflow.host")}
     beyond = [key for key, host in hosts.items() if host and not _is_loopback(host)]
     if process.kind == "task" or not process.settings:
@@ -160,7 +160,7 @@ def _spark(process: ProcessFacts) -> Iterator[SecurityFinding]:
 
 
 def _allowances(process: ProcessFacts) -> Iterator[SecurityFinding]:
-    """List that are wide open."""
+    """Check allow lists for entries that allow everything."""
     for key in ("sinks.folders", "file_sources.folders", "password_files.folders"):
         wide = [one for one in process.entries(key) if one in ("/", "/etc", "/home", "/root", "/var", "/tmp")]  # noqa: S108
         if wide:

@@ -10,7 +10,7 @@ from cep_cli.doctor.security import security_command
 
 @click.group("doctor")
 def doctor_command() -> None:
-    """Find what is wrong with a system, or with what it connects to."""
+    """Diagnose a system, or the systems that it connects to."""
 
 
 doctor_command.add_command(kafka_command)

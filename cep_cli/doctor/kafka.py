@@ -1,4 +1,4 @@
-"""`cep doctor kafka`: whether brokers, rights and schemas are as a source or sink of type `kafka` needs them."""
+"""`cep doctor kafka`: check brokers, permissions and schemas for sources and sinks of type `kafka`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from query_plan.connectors.options import read_options
 
 CALL_S = 5.0
 TRANSACTIONS = "cep/doctor"
-"""A transactional id with the prefix that those of sinks have."""
+"""A transactional id with the prefix of those of sinks."""
 Weight = Literal["ok", "warning", "critical"]
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """Something that was looked at, and how it is."""
+    """An observation about the cluster."""
 
     weight: Weight
     what: str
@@ -63,10 +63,10 @@ def kafka_command(
     transactions: bool, registry: str, subjects: tuple[str, ...], registry_user: str,
     registry_password_file: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Check Kafka's brokers, topics, rights and versions from this host. Exit code 1: something critical was found.
+    """Check Kafka's brokers, topics, permissions and versions from this host. Exits with 1 on a critical finding.
 
-    Nothing is written: no topic, no message, no offset. With --transactions the brokers give out a producer's number
-    for the transactional id cep/doctor, and no transaction is begun.
+    Nothing is written: no topics, messages or offsets. With --transactions the brokers assign a producer id to the
+    transactional id cep/doctor; no transaction is begun.
     """
     given = {"bootstrap.servers": servers, "topic.list": ",".join(topics) or "none", "group.id": group}
     given |= dict(_option(one) for one in settings)
@@ -126,7 +126,7 @@ def look_at_registry(address: RegistryAddress, subjects: tuple[str, ...]) -> Ite
     """Return the findings on a schema registry."""
     registry = SchemaRegistry(address)
     try:
-        with suppress(SchemaError):  # an answer is enough, whether it has such a schema or not
+        with suppress(SchemaError):  # any response is sufficient, whether the schema exists or not
             registry.by_id(1)
     except SchemaUnavailableError as error:
         yield ObservedCluster("critical", "registry", error.message)
@@ -163,7 +163,7 @@ def _transactions(kafka: Any, options: KafkaSourceOptions, errors: Errors) -> Ob
 
 
 def _cluster(kafka: Any, consumer: Any, errors: Errors) -> Any:
-    """Return what the brokers say about themselves, or what keeps them from it."""
+    """Return the brokers' metadata, or why it is not available."""
     deadline = time.monotonic() + CALL_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""`cep doctor security`: a running system against the checklist of docs/security.md."""
+"""`cep doctor security`: check a running system by the checklist of docs/security.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PRIVATE = (
     "security.tokens", "security.certificate_key", "log.folder", "wal.path", "results.path", "errors.path", "secrets",
     "stages.secrets", "accounts.worker_token",
 )  # fmt: skip
-"""Settings that name files and folders for one user alone."""
+"""Settings with files and folders that must be private to one user."""
 
 
 @click.command("security")
@@ -35,9 +35,9 @@ _PRIVATE = (
 @manager_options
 @with_readable_errors
 def security_command(as_json: bool, client: ManagerClient) -> None:
-    """Check a running system against the checklist of docs/security.md. Exit code 1: something critical was found.
+    """Check a running system by the checklist of docs/security.md. Exits with 1 on a critical finding.
 
-    Needs a token of an admin, and sees the sockets and files of this host alone.
+    Needs a token of an admin. Only sockets and files of this host are checked.
     """
     found = findings_of(gather(client))
     if as_json:
@@ -50,7 +50,7 @@ def security_command(as_json: bool, client: ManagerClient) -> None:
 
 
 def gather(client: ManagerClient) -> Facts:
-    """Return what the manager and this host tell."""
+    """Gather facts from the manager and this host."""
     processes = [_process(client, one) for one in client.processes() if one["live"]]
     modes = {str(path): mode for process in processes for path in _private(process) for mode in _mode(path)}
     plans = {one["plan"]: str(client.plan(one["plan"])["text"]) for one in client.plans()}

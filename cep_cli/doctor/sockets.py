@@ -12,12 +12,12 @@ from pathlib import Path
 
 PROC = Path("/proc")
 _LISTENING = "0A"
-"""The state of a TCP socket that waits for connections, as the kernel writes it."""
+"""The kernel's code of a listening TCP socket."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ListeningSocket:
-    """A socket that takes connections (TCP) or datagrams (UDP). `command` is the command line of its process."""
+    """A socket that accepts connections (TCP) or datagrams (UDP). `command` is the command line of its process."""
 
     protocol: str
     address: str
@@ -26,7 +26,7 @@ class ListeningSocket:
     command: str
 
     def is_loopback(self) -> bool:
-        """Return whether only this host reaches it."""
+        """Return whether only this host can reach it."""
         return ipaddress.ip_address(self.address).is_loopback
 
     def where(self) -> str:

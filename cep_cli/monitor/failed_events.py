@@ -1,4 +1,4 @@
-"""`cep errors`: events that failed and that workers keep, looked at, replayed or discarded."""
+"""`cep errors`: list, replay or discard failed events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cep_cli.terminal import printable
 
 MOST_SHOWN = 100
 EVENTS_SHOWN = 3
-"""Of each entry; `--json` has all."""
+"""The number of events that are shown of each entry; `--json` has all."""
 
 
 @click.command("errors")
@@ -44,10 +44,10 @@ def errors_command(
     as_json: bool,
     client: ManagerClient,
 ) -> None:
-    """List events of PLAN that failed and are kept, replay them or discard them.
+    """List, replay or discard failed events of PLAN.
 
-    Kept are events that fail in queries, of streams with @OnError(action='STORE'), and those that sinks with
-    on.error='STORE' cannot deliver.
+    Events are stored if they fail in queries on streams with @OnError(action='STORE'), or if sinks with
+    on.error='STORE' cannot deliver them.
     """
     if sum(map(bool, (replayed, replay_all, discarded, discard_all))) > 1:
         raise click.UsageError("give one of --replay, --replay-all, --discard and --discard-all")
@@ -64,7 +64,7 @@ def _show(answer: Any, as_json: bool) -> None:
         click.echo(json.dumps(answer))
         return
     if not answer["found"]:
-        click.echo(f"{answer['plan']}: no events are kept")
+        click.echo(f"{answer['plan']}: no failed events are stored")
     for entry in answer["entries"]:
         for line in _entry_lines(entry):
             click.echo(printable(line))
@@ -75,7 +75,7 @@ def _show(answer: Any, as_json: bool) -> None:
 
 
 def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:
-    """Ask again while there are entries left and some are taken each time.
+    """Repeat the request while entries are left and each request replays some.
 
     Raises CommandRefusedError when some stay.
     """
@@ -96,7 +96,7 @@ def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: b
     kept = len(answer["refused"]) + answer["left"]
     _miss(plan, choice, replayed + answer["under_way"] + kept)
     if kept or answer["silent"]:
-        raise CommandRefusedError(f"not all entries of {plan} that were asked for are replayed")
+        raise CommandRefusedError(f"not all requested entries of {plan} were replayed")
 
 
 def _discard(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:

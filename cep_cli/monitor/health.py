@@ -1,4 +1,4 @@
-"""Commands that tell what went wrong, and how workers are."""
+"""Commands that show errors and the status of workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_ERRORS = 20
 def exceptions_command(
     plan: str | None, everything: bool, tracebacks: bool, as_json: bool, client: ManagerClient
 ) -> None:
-    """Show what went wrong with PLAN, or with all plans, newest first."""
+    """Show the errors of PLAN, or of all plans, newest first."""
     answer = client.exceptions(plan)
     if as_json:
         click.echo(json.dumps(answer))
@@ -37,7 +37,7 @@ def exceptions_command(
         for line in _error_lines(error, tracebacks):
             click.echo(printable(line))
     if not found:
-        click.echo("nothing went wrong")
+        click.echo("no errors")
     elif len(shown) < len(found):
         click.echo(f"{len(found) - len(shown)} more: --all", err=True)
 
@@ -47,7 +47,7 @@ def exceptions_command(
 @manager_options
 @with_readable_errors
 def workers_command(as_json: bool, client: ManagerClient) -> None:
-    """Show all workers: what passes through them, what waits, and what is wrong."""
+    """Show all workers with their throughput, waiting events and errors."""
     answer = client.workers()
     if as_json:
         click.echo(json.dumps(answer))

@@ -1,4 +1,4 @@
-"""Commands that look into processes: which there are, their logs, their configurations."""
+"""Commands that inspect processes: lists, logs and configurations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cep_common.protocol.inspection import LEVELS, MOST_RECORDS
 from cep_common.writable import one_line
 
 AGAIN_S = 1.0
-"""How often a log that is followed is read."""
+"""Seconds between reads of a followed log."""
 
 REMEMBERED = 5_000
-"""Of several logs that are followed: so many records are known not to be new."""
+"""The number of records that are remembered as shown when several logs are followed."""
 
 
 @click.command("processes")
@@ -82,7 +82,7 @@ def logs_command(
 
 @click.group("config")
 def config_command() -> None:
-    """Show what processes work with."""
+    """Show configurations of processes."""
 
 
 @config_command.command("show")
@@ -106,7 +106,7 @@ def show_config_command(process: str, changed: bool, as_json: bool, client: Mana
 
 
 def _one(client: ManagerClient, process: str, wanted: dict[str, str]) -> Iterator[list[Any]]:
-    """Yield the newest records of the process, and then at each step what has come since."""
+    """Yield the newest records of the process, and then repeatedly the new ones."""
     place = ""
     while True:
         try:
@@ -120,13 +120,13 @@ def _one(client: ManagerClient, process: str, wanted: dict[str, str]) -> Iterato
         if page["restarted"]:
             click.echo(f"{process} was started again", err=True)
         if page["lost"]:
-            click.echo(f"{page['lost']} records were forgotten before they could be read", err=True)
+            click.echo(f"{page['lost']} records were overwritten before they could be read", err=True)
         place = page["next"]
         yield page["records"]
 
 
 def _several(client: ManagerClient, wanted: dict[str, str]) -> Iterator[list[Any]]:
-    """Yield the newest records of all processes, and then at each step the new ones."""
+    """Yield the newest records of all processes, and then repeatedly the new ones."""
     answer: dict[tuple[Any, ...], None] = {}
     problems: list[str] = []
     while True:
@@ -147,7 +147,7 @@ def _several(client: ManagerClient, wanted: dict[str, str]) -> Iterator[list[Any
 
 
 def _id_of(client: ManagerClient, process: str) -> str:
-    """Return the id of the process that is meant. Raises CommandRefusedError when there is none, or several."""
+    """Return the id of the process with this id or name. Raises CommandRefusedError when there is none, or several."""
     processes = client.processes()
     if any(one["id"] == process for one in processes):
         return process

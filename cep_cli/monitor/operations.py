@@ -1,4 +1,4 @@
-"""The command that shows long actions, and waits for one."""
+"""The command `cep operations`: show long actions, or wait for one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED = ("succeeded", "failed", "superseded")
 @manager_options
 @with_readable_errors
 def operations_command(operation: str | None, wait_s: float, as_json: bool, client: ManagerClient) -> None:
-    """Show the newest deployments, changes and savepoints and how far they have got, or that of OPERATION alone."""
+    """Show the progress of the newest deployments, changes and savepoints, or of OPERATION."""
     if operation is None:
         found = client.operations()
         click.echo(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "nothing was deployed")

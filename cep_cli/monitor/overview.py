@@ -22,7 +22,7 @@ CRITICAL = "critical"
 @manager_options
 @with_readable_errors
 def overview_command(check: bool, as_json: bool, client: ManagerClient) -> None:
-    """Show traffic, plans and the system at a glance, and alerts, the worst first."""
+    """Show traffic, plans and the system at a glance, and alerts, the most severe first."""
     answer = client.overview()
     for line in [json.dumps(answer)] if as_json else [*_at_a_glance(answer), *map(_alert, answer["alerts"])]:
         click.echo(printable(line))

@@ -1,4 +1,4 @@
-"""`cep scaling`: stages whose number of instances follows the load, and why it was changed."""
+"""`cep scaling`: automatically scaled stages and their history."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MOST_SHOWN = 20
 
 @click.command("scaling")
 @click.argument("plan")
-@click.option("--all", "everything", is_flag=True, help="Show all changes that are recorded.")
+@click.option("--all", "everything", is_flag=True, help="Show all recorded changes.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors
 def scaling_command(plan: str, everything: bool, as_json: bool, client: ManagerClient) -> None:
-    """Show the stages of PLAN with parallel='auto': how many instances they have, and what changed it."""
+    """Show the stages of PLAN with parallel='auto', their instances, and why these were changed."""
     found = client.scaling(plan)
     if as_json:
         click.echo(json.dumps(found))

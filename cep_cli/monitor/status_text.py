@@ -17,7 +17,7 @@ def plan_line(plan: Any) -> str:
 
 
 def managers_status(managers: list[Any]) -> str:
-    """Return who leads since when, and who is on standby."""
+    """Return the leader with the time of its election, and the standby managers."""
     return "\n".join(["Managers :", *(f"\t{_manager(manager)}" for manager in managers)])
 
 
@@ -63,7 +63,7 @@ def plan_status(plan: Any) -> str:
 
 
 def child_app(one: Any, texts: bool) -> str:
-    """Return a child app: its parent, the node that runs it, its streams and topics, and its text if wanted."""
+    """Return a child app: its parent, the node that runs it, its streams and topics, and optionally its text."""
     where = "no task runs it yet"
     if one["state"] != "expected":
         silent = ", silent" if one["state"] == "silent" else ""
@@ -98,7 +98,7 @@ def _written(one: Any) -> str:
 
 
 def _notes(status: Any) -> list[str]:
-    """Return what there is to say of the topology beside its state."""
+    """Return notes on the topology in addition to its state."""
     topology = status["topology"]
     notes: list[str] = []
     if topology["reason"] and topology["state"] != "degraded":
@@ -123,7 +123,7 @@ def _notes(status: Any) -> list[str]:
 
 
 def _degraded(part: Any) -> str:
-    """Return a sink, source or log that does not work: why, since when, and what waits for it."""
+    """Return a failed sink, source or log: the reason, since when, and what waits for it."""
     kind = {"log": "log of", "results": "log of results"}.get(part["kind"], f"{part['type']} {part['kind']} of")
     since = datetime.fromtimestamp(part["since_ms"] / 1000).astimezone().strftime(" since %Y-%m-%d %H:%M:%S")
     since = since if part["since_ms"] else ""
@@ -132,12 +132,12 @@ def _degraded(part: Any) -> str:
 
 
 def _time(plan: str, topology: Any) -> list[str]:
-    """Return what time waits for, and what came too late for it."""
+    """Return what time waits for, and late events."""
     lines = [f"\twaiting for {what}" for what in topology["waits_for"]]
     if topology["awaited"]:
         lines.append(f"\t\tto continue without: cep release {plan} {' '.join(topology['awaited'])}")
     late = topology["late"]
-    return [*lines, *(f"\tlate: {one['events']} events of {one['stream']} came behind the clock" for one in late)]
+    return [*lines, *(f"\tlate: {one['events']} events of {one['stream']}" for one in late)]
 
 
 def _task(task: Any) -> str:
@@ -160,14 +160,14 @@ _COUNTS = {
 
 
 def _held(part: Any) -> str:
-    """Return what one part of the plan holds, counts that are 0 left out."""
+    """Return the state of one part of the plan, without counts that are 0."""
     if part["kind"] == "strings":
         return f"strings : {part['rows']:,}, {_size(part['bytes'])}"
     return f"{part['kind']} {part['name']} : {held_counts(part)}"
 
 
 def held_counts(part: Any) -> str:
-    """Return what the part holds, in numbers."""
+    """Return the counts of the part's state."""
     counts = [f"{part[name]:,} {text}" for name, text in _COUNTS.items() if part[name]]
     return ", ".join([*counts, _size(part["bytes"])])
 

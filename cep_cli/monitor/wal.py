@@ -1,4 +1,4 @@
-"""`cep wal`: accepted events and results of plans that are missing, which workers have set aside."""
+"""`cep wal`: orphaned events and results of missing plans, which workers have set aside."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wal_command() -> None:
 @manager_options
 @with_readable_errors
 def list_command(as_json: bool, client: ManagerClient) -> None:
-    """List what is set aside, oldest first."""
+    """List data that is set aside, oldest first."""
     answer = client.set_aside()
     if as_json:
         click.echo(json.dumps(answer))
@@ -51,7 +51,7 @@ def list_command(as_json: bool, client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def restore_command(id_: str, as_json: bool, client: ManagerClient) -> None:
-    """Give the events of ID to the plan that has the name of theirs now; each is taken once."""
+    """Submit the events of ID to the plan that has their plan's name now, each once."""
     answer = client.restore_aside(id_)
     events, lost = answer["events"], answer["lost"]
     while answer["left"] and answer["events"]:
@@ -73,7 +73,7 @@ def restore_command(id_: str, as_json: bool, client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def discard_command(id_: str, as_json: bool, client: ManagerClient) -> None:
-    """Delete what is set aside as ID."""
+    """Delete the data that is set aside as ID."""
     answer: Any = client.discard_aside(id_)
     click.echo(json.dumps(answer) if as_json else f"{id_}: {answer['events']:,} events discarded")
 
@@ -86,7 +86,7 @@ def discard_command(id_: str, as_json: bool, client: ManagerClient) -> None:
 def adopt_command(worker: str, as_json: bool, client: ManagerClient) -> None:
     """Let WORKER, which serves another system, serve this one.
 
-    It sets aside what it has of plans that are missing here; nothing is lost.
+    It sets data of plans that are missing here aside; nothing is lost.
     """
     answer: Any = client.adopt_worker(worker)
     click.echo(json.dumps(answer) if as_json else f"{worker} joins this system with its next heartbeat")

@@ -1,4 +1,4 @@
-"""`cep node`: one of two nodes that keep each other's accepted events.
+"""`cep node`: one of two nodes that replicate accepted events.
 
 config > processes > commands
 """

@@ -1,4 +1,4 @@
-"""`cep node`: run one of two nodes, show both, and switch between them."""
+"""`cep node`: run one of two nodes, show both, and switch over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 IDLE_MS = 5_000
 CONFIG = click.option(
-    "--config", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The node's file."
+    "--config",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The option for the node's configuration file.",
 )
 
 
@@ -36,7 +39,7 @@ CONFIG = click.option(
 @click.pass_context
 @with_readable_errors
 def node_command(context: click.Context, config: Path | None) -> None:
-    """Run one of two nodes that keep each other's accepted events (docs/high-availability.md)."""
+    """Run one of two nodes that replicate accepted events (docs/high-availability.md)."""
     if context.invoked_subcommand is not None:
         return
     if config is None:
@@ -56,7 +59,7 @@ def node_command(context: click.Context, config: Path | None) -> None:
 @manager_options
 @with_readable_errors
 def status_command(client: ManagerClient) -> None:
-    """Show both nodes: roles, who has every accepted event, and the lag."""
+    """Show both nodes: roles, synchronisation and lag."""
     nodes = client.nodes()
     if not nodes:
         raise click.ClickException("no nodes: this manager was not started with `cep node`")
@@ -78,7 +81,7 @@ def _synced(node: dict[str, Any]) -> str:
 @manager_options
 @with_readable_errors
 def switch_command(client: ManagerClient) -> None:
-    """Let the active node hand over to the other one, in order."""
+    """Switch over to the other node in order."""
     click.echo(f"{client.switch_nodes()['name']} takes over")
 
 
@@ -88,7 +91,7 @@ def switch_command(client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def restart_command(client: ManagerClient, name: str | None, everything: bool) -> None:
-    """Restart the node NAME, or both with --all; nothing that was accepted is lost."""
+    """Restart the node NAME, or both with --all, without losing accepted events."""
     if (name is None) == (not everything):
         raise click.UsageError("specify a node, or use --all")
     if name is None:
@@ -103,7 +106,7 @@ def restart_command(client: ManagerClient, name: str | None, everything: bool) -
 @manager_options
 @with_readable_errors
 def shutdown_command(client: ManagerClient, name: str) -> None:
-    """Shut the node NAME down; it stays away until it is started on its host."""
+    """Shut down the node NAME until it is started on its host."""
     click.echo(f"{client.order_node(name, 'shutdown')['name']} is shut down")
 
 
@@ -112,12 +115,12 @@ def shutdown_command(client: ManagerClient, name: str) -> None:
 @click.option("--accept-loss", is_flag=True, required=True, help="Accept that acknowledged events are lost.")
 @with_readable_errors
 def promote_command(config: Path, accept_loss: bool) -> None:
-    """Let the node of this file become active although it lacks accepted events: the other one is lost for good."""
+    """Let this node become active although it lacks accepted events, because the other one is permanently lost."""
     if not accept_loss:
         raise click.UsageError("the node lacks acknowledged events: use --accept-loss to accept that they are lost")
     with _store(config) as store:
         store.accept_loss(SystemClock().now_ms())
-        click.echo(f"{store.name} may become active; what it lacks is lost")
+        click.echo(f"{store.name} may become active; the events that it lacks are lost")
 
 
 @node_command.command("remove")
@@ -125,7 +128,7 @@ def promote_command(config: Path, accept_loss: bool) -> None:
 @click.argument("name")
 @with_readable_errors
 def remove_command(config: Path, name: str) -> None:
-    """Forget the node NAME, so that another one can take its place."""
+    """Remove the node NAME, so that another one can replace it."""
     with _store(config) as store:
         if name == store.name or not store.remove(name):
             raise ConfigError(f"no other node is named {name}")
@@ -150,7 +153,7 @@ def _store(path: Path) -> Iterator[NodeStore]:
 @node_command.command("demo")
 @with_readable_errors
 def demo_command() -> None:
-    """Start two nodes on this machine, kill the active one, and compare every count."""
+    """Start two nodes on this machine, kill the active one, and check all counts."""
     from cep_cli.node.demo import run_demo  # noqa: PLC0415
 
     run_demo(click.echo)

@@ -1,4 +1,4 @@
-"""The configuration of a node: the keys of WSO2's `deployment.yaml`, and what they mean for the node's processes."""
+"""The configuration of a node with the keys of WSO2's `deployment.yaml`, and its mapping to the node's processes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class _Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 
 class Identity(_Keys, frozen=True):
-    """`wso2.carbon`: the node's name, unlike that of the other node."""
+    """`wso2.carbon`: the node's name, which differs from that of the other node."""
 
     id: str = ""
     name: str = ""
 
 
 class Strategy(_Keys, frozen=True):
-    """`cluster.config.strategyConfig`: the coordination database, and how a silent node is found."""
+    """`cluster.config.strategyConfig`: the coordination database, and the detection of failed nodes."""
 
     datasource: str = EMBEDDED
     heartbeat_interval: Milliseconds = 1_000
@@ -50,7 +50,7 @@ class ClusterConfig(_Keys, frozen=True):
 
 
 class EventSyncServer(_Keys, frozen=True):
-    """`deployment.config.eventSyncServer`: where the passive node takes the events of the active one."""
+    """`deployment.config.eventSyncServer`: the address at which the passive node receives events of the active one."""
 
     host: str = ""
     port: Port = 9893
@@ -61,7 +61,7 @@ class EventSyncServer(_Keys, frozen=True):
 
 
 class DeploymentConfig(_Keys, frozen=True):
-    """`deployment.config`. Sizes of thread pools are accepted and have no meaning here."""
+    """`deployment.config`. Sizes of thread pools are accepted and ignored."""
 
     type: Literal["ha"] = "ha"
     mirror: Literal["sync", "async"] = "sync"
@@ -74,7 +74,7 @@ class DeploymentConfig(_Keys, frozen=True):
 
 
 class StatePersistence(_Keys, frozen=True):
-    """`state.persistence`: where checkpoints are kept, and how often they are taken."""
+    """`state.persistence`: the location and the interval of checkpoints."""
 
     enabled: bool = True
     interval_in_min: Annotated[float, Meta(ge=0)] | None = None
@@ -90,7 +90,7 @@ class Datasources(_Keys, frozen=True):
 
 
 class NodePorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ports of the node's processes. `guard` is open as long as any of them lives."""
+    """The ports of the node's processes. `guard` is open while any of them runs."""
 
     control: Port = 8904
     console: Port = 9080
@@ -127,7 +127,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self._datasource("cluster.config.strategyConfig.datasource", self.cluster.strategy_config.datasource)
 
     def checkpoints(self) -> str:
-        """Return where checkpoints are kept; empty: nowhere. Raises ConfigError."""
+        """Return the location of checkpoints; empty: none. Raises ConfigError."""
         persistence = self.persistence
         if not persistence.enabled:
             return ""
@@ -135,7 +135,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if store == DB_STORE:
             name = persistence.config.get("datasource")
             url = self._datasource("state.persistence.config.datasource", name) if name else self.database()
-            # SQLite has one writer at a time: checkpoints must not hold up the lease.
+            # SQLite has one writer at a time, and checkpoints must not delay the lease
             return url.removesuffix(".db") + "-checkpoints.db" if url.startswith("sqlite") and not name else url
         if store == FILE_STORE:
             if not persistence.config.get("location") or not persistence.config.get("shared"):

@@ -1,4 +1,4 @@
-"""`cep node demo`: two nodes on this machine, the active one is killed before your eyes, and every count is exact."""
+"""`cep node demo`: start two nodes on this machine, kill the active one, and check that all counts are exact."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ select number, count() as readings insert into Alerts;
 BEFORE_S, AFTER_S = 5.0, 5.0
 RESULTS_S = 60.0
 FIRST_S = 300.0
-"""The first start of a version compiles the engine's loops."""
+"""Seconds; the first start of a version compiles the engine's loops."""
 
 
 def run_demo(say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Two nodes on this machine, at 127.0.0.1 and 127.0.0.2: for `make demo-ha` and for tests that hurt them."""
+"""Two nodes on this machine, at 127.0.0.1 and 127.0.0.2, for `make demo-ha` and fault-injection tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEND_S = 5.0
 
 @dataclass(slots=True)
 class PairNode:
-    """One of the two: its processes are started, killed, stopped and continued."""
+    """One of the two nodes, whose processes can be started, killed, suspended and resumed."""
 
     name: str
     host: str
@@ -44,12 +44,12 @@ class PairNode:
 
     @property
     def role(self) -> NodeRole | None:
-        """Return what the node may do."""
+        """Return the node's role."""
         return FileView(self.folder / ROLE_FILE, NodeRole).read()
 
     @property
     def mirror(self) -> MirrorReport | None:
-        """Return how its worker mirrors."""
+        """Return the state of its worker's mirror."""
         return FileView(self.folder / MIRROR_FILE, MirrorReport).read()
 
     @property
@@ -59,12 +59,12 @@ class PairNode:
 
     @property
     def events(self) -> str:
-        """Return where its worker takes events over HTTP when it is active."""
+        """Return where its worker accepts events over HTTP when it is active."""
         return f"http://{self.host}:{self.http}/events"
 
     def is_active(self) -> bool:
         """Return whether the node is active now."""
-        role = self.role  # that of a node that was killed stays behind
+        role = self.role  # the file of a killed node remains
         return self.process is not None and role is not None and role.is_active(monotonic_ms())
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class PairNode:
             )  # fmt: skip
 
     def kill(self) -> None:
-        """Kill all its processes at once, as a host that loses power."""
+        """Kill all its processes at once, as a power failure would."""
         for process in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -87,14 +87,14 @@ class PairNode:
             self.process = None
 
     def hang(self) -> None:
-        """Stop all its processes where they are, until `wake`."""
+        """Suspend all its processes until `wake`."""
         self.stopped = self.processes()
         for process in self.stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Let its processes continue."""
+        """Resume its processes."""
         stopped, self.stopped = self.stopped, []
         for process in stopped:
             with contextlib.suppress(ProcessLookupError):
@@ -210,7 +210,7 @@ class NodePair:
 
 
 class PairFeeder(threading.Thread):
-    """Sends numbered events to whichever node takes them until `close`, and keeps a ledger of what was acknowledged."""
+    """Sends numbered events to the node that accepts them until `close`, and keeps a ledger of acknowledged ones."""
 
     def __init__(self, pair: NodePair, stream: str, pause_s: float = 0.005, rows: int = 1) -> None:
         """Create the thread; `start` begins to send.
@@ -224,7 +224,7 @@ class PairFeeder(threading.Thread):
         super().__init__(name="feeder", daemon=True)
         self.accepted: list[int] = []
         self.uncertain: list[int] = []
-        """Those of which nothing was heard: each may have been counted once, or not."""
+        """Events without an answer, each of which may have been counted once or not."""
         self.last_accepted_at = 0.0
         self.longest_gap_s = 0.0
         self._urls = [f"{node.events}/{stream}" for node in pair.nodes]
@@ -232,7 +232,7 @@ class PairFeeder(threading.Thread):
         self._closing = threading.Event()
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._closing.set()
         self.join()
 

@@ -1,4 +1,4 @@
-"""The processes of a node: manager, driver and worker, watched, fenced and restarted by the process of `cep node`."""
+"""The supervisor of a node, which monitors, fences and restarts its manager, driver and worker."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ DRAINED_LOOK_S = 0.01
 PROBES_AT_ONCE = 128
 RESTART_S = 0.5
 LONGEST_RESTART_S = 30.0
-"""Waiting time before a failed process starts again; it doubles with every failure in a row."""
+"""The delay before a failed process is restarted; it doubles with every consecutive failure."""
 STEADY_S = 60.0
-"""A process that fails after it has run for so long has not failed in a row."""
+"""The running time after which a failure is not consecutive to the previous one."""
 HANDOVERS_IN_A_ROW = 2
-"""A node whose processes fail so often, each time soon after it became active, hands over no more.
+"""The number of failures soon after becoming active from which a node does not switch over any more.
 
-What ends them would end those of the other node, too: an event, for instance, or the configuration.
+The cause, such as an event or the configuration, would end the processes of the other node, too.
 """
 GIVES_WAY_S = 1.0
-"""How long nothing of a node runs, so that the other node sees that and takes over."""
+"""How long no process of a node runs, so that the other node detects this and takes over."""
 SILENT_LOOKS = 40
-"""A manager that does not replace an expired role during so many looks hangs, or cannot write its files.
+"""The number of checks with an expired role after which the manager counts as hung, or unable to write its files.
 
 That is 2 s, and longer on a host that is so busy that this process is late, too, as the manager is then.
 """
@@ -61,7 +61,7 @@ class _NodeProcess:
     restart_at: float = 0.0
     started_at: float = 0.0
     failures: int = 0
-    """So often in a row."""
+    """The number of consecutive failures."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Node:
     _was_active: bool = False
     _active_since: float = 0.0
     _failed_terms: int = 0
-    """So often in a row a process failed soon after this node had become active."""
+    """The number of consecutive failures of a process soon after this node became active."""
     _expired_looks: int = 0
 
     @property
@@ -129,7 +129,7 @@ class Node:
         return guard
 
     def _answer_probes(self) -> None:
-        """Take the other node's connections to the guard port, whose queue would be full soon."""
+        """Accept the other node's connections to the guard port, whose queue would fill up otherwise."""
         if self._guard is None:
             return
         # Not more than the queue holds, and no failure of one connection, or of the process's files, ends the node.
@@ -144,7 +144,7 @@ class Node:
             self._active_since = time.monotonic()
             token = role.token if role is not None else 0
             self.say(f"node {self.config.name} is {f'ACTIVE, token {token}' if active else 'passive'}")
-            if not active:  # they end by themselves; one that hangs is ended here
+            if not active:  # they end by themselves; hung ones are ended here
                 for name in ACTIVE_ONES:
                     self._kill(name)
         self._check_manager(role)
@@ -160,7 +160,7 @@ class Node:
         for name, child in self._children.items():
             if child.process is not None and child.process.poll() is not None:
                 self._ended(name, child, now, role)
-                return  # what else has ended is seen next, if it was not ended with this one
+                return  # other ended processes are handled next, unless they were ended with this one
             if child.process is None and now >= child.restart_at and self._has_guard(now):
                 self._start(name)
 
@@ -194,8 +194,8 @@ class Node:
         active = role is not None and role.is_active(monotonic_ms())
         if failed:
             self._count_failure(child, now, active=active)
-        # The other node, whose processes are up, continues sooner than a process starts that must be started first.
-        # Without a manager the lease is not renewed: nothing of the node may act under it.
+        # The other node, whose processes are up, takes over sooner than a process can be restarted here. Without a
+        # manager the lease is not renewed, so no process of the node may act under it.
         takes_over = failed and active and role is not None and role.peer_in_sync
         gives_way = takes_over and (name == "manager" or self._failed_terms <= HANDOVERS_IN_A_ROW)
         if failed:
@@ -210,7 +210,7 @@ class Node:
             self._give_way()
 
     def _count_failure(self, child: _NodeProcess, now: float, *, active: bool) -> None:
-        """Count failures in a row, of the process and of this node as the active one, and set when it starts again."""
+        """Count consecutive failures of the process and of this node as active, and set the time of the restart."""
         child.failures = child.failures + 1 if now - child.started_at < STEADY_S else 1
         in_a_row = child.failures
         if active:
@@ -221,7 +221,7 @@ class Node:
         child.restart_at = max(child.restart_at, now + wait_s)
 
     def _give_way(self) -> None:
-        """End everything at once, and listen on the guard port no longer, so that the other node takes over."""
+        """Kill all processes and close the guard port, so that the other node takes over."""
         for name in self._children:
             self._kill(name)
         (self.folder / ROLE_FILE).unlink(missing_ok=True)
@@ -233,7 +233,7 @@ class Node:
             child.restart_at = max(child.restart_at, time.monotonic() + GIVES_WAY_S)
 
     def _leave(self) -> None:
-        """End everything in order, so that the other node takes over if this one is active, and begin as passive."""
+        """End all processes in order, so that the other node takes over from an active one, and restart as passive."""
         self._stop_processes()
         self._was_active = False
         now = time.monotonic()
@@ -278,13 +278,13 @@ class Node:
             ends_at[name] = time.monotonic() + STOP_S[name]
             if name == "driver" and self._await_drained(child.process, ends_at[name]):
                 continue
-            # Before the lease is given back: topologies that did not end must not run beside those of the other node.
+            # before the lease is released, since remaining topologies must not run beside those of the other node
             self._await_end(name, child.process, ends_at[name])
         if "driver" in ends_at and (process := self._children["driver"].process) is not None:
             self._await_end("driver", process, ends_at["driver"])
 
     def _await_drained(self, driver: subprocess.Popen[bytes], until: float) -> bool:
-        """Wait until no topology of the driver is left; its Spark session may be. Return whether that is so in time."""
+        """Wait until all topologies of the driver have ended, and return whether they did in time."""
         file = self.folder / DRAINED_FILE
         while driver.poll() is None and time.monotonic() < until:
             with contextlib.suppress(FileNotFoundError):

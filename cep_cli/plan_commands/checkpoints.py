@@ -38,7 +38,7 @@ MOST_SHOWN = 10
 @manager_options
 @with_readable_errors
 def savepoint_command(plan: str, name: str, within_s: float, as_json: bool, client: ManagerClient) -> None:
-    """Keep the current state of PLAN until the savepoint is deleted; the plan keeps running."""
+    """Take a savepoint of PLAN, which is kept until it is deleted; the plan keeps running."""
     before = {one["name"]: one for one in client.savepoints(plan)}
     name = client.take_savepoint(plan, name)["name"]
     deadline = time.monotonic() + within_s
@@ -52,7 +52,7 @@ def savepoint_command(plan: str, name: str, within_s: float, as_json: bool, clie
     if found["state"] == "failed":
         raise CommandRefusedError(f"savepoint {name} of {plan} failed: {found['error']}")
     if name in before:
-        click.echo(f"it took the place of an earlier savepoint {name}", err=True)
+        click.echo(f"it replaced an earlier savepoint {name}", err=True)
     click.echo(json.dumps(found) if as_json else f"{plan}: savepoint {_savepoint_line(found)}")
 
 
@@ -63,7 +63,7 @@ def savepoint_command(plan: str, name: str, within_s: float, as_json: bool, clie
 @manager_options
 @with_readable_errors
 def savepoints_command(plan: str, deleted: str | None, as_json: bool, client: ManagerClient) -> None:
-    """List the savepoints of PLAN, which need not be deployed, or delete one."""
+    """List the savepoints of PLAN, or delete one. The plan need not be deployed."""
     if deleted is not None:
         _delete(client, plan, deleted)
         return
@@ -73,13 +73,13 @@ def savepoints_command(plan: str, deleted: str | None, as_json: bool, client: Ma
 
 @click.command("checkpoints")
 @click.argument("plan")
-@click.option("--clear", is_flag=True, help="Remove all checkpoints of PLAN, but not its savepoints.")
-@click.option("--all", "everything", is_flag=True, help="Show all checkpoints that the manager remembers.")
+@click.option("--clear", is_flag=True, help="Remove all checkpoints of PLAN except its savepoints.")
+@click.option("--all", "everything", is_flag=True, help="Show all checkpoints that the manager has.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors
 def checkpoints_command(plan: str, clear: bool, everything: bool, as_json: bool, client: ManagerClient) -> None:
-    """Show the newest checkpoints of PLAN: how large they were and how long they took."""
+    """Show the newest checkpoints of PLAN with their sizes and durations."""
     if clear:
         click.echo(f"{plan}: {client.clear_checkpoints(plan)['message']}", err=True)
         return

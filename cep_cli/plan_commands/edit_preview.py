@@ -1,4 +1,4 @@
-"""Preview of the state that a plan would keep if it were replaced: `cep deploy --dry-run`."""
+"""`cep deploy --dry-run`: preview which state a plan would keep if it were replaced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FATES = {
 
 
 def show_preview(client: ManagerClient, text: str, renamed: str | None, as_json: bool) -> None:
-    """Tell what the deployed plan would keep if `text` took its place, with what it holds now; nothing is deployed.
+    """Show which state the deployed plan would keep if `text` replaced it, without deploying anything.
 
     Raises SiddhiError for a text that cannot be read, CommandRefusedError for one that cannot be deployed.
     """
@@ -40,7 +40,7 @@ def show_preview(client: ManagerClient, text: str, renamed: str | None, as_json:
 
 
 def preview_lines(preview: dict[str, Any]) -> list[str]:
-    """Return what a preview says, in lines for people."""
+    """Return the lines of a preview for users."""
     note = [preview["note"]] if preview["note"] else []
     return [*map(_part, preview["parts"]), *map(_stream, preview["streams"]), *note]
 

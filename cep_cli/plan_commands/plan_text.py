@@ -1,4 +1,4 @@
-"""Texts of plans as commands take them: from a file, with values for the `${NAME}`s in it."""
+"""Plan texts from files, with values for `${NAME}` placeholders."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ SET_OPTION = click.option(
 
 
 def read_plan(file: Path, values: Mapping[str, str]) -> str:
-    """Return the text of `file` with every `${NAME}` of which `values` tell replaced.
+    """Return the text of `file` with every `${NAME}` in `values` replaced.
 
-    UsageError for names that are not there and for a file that is not text, OSError when it cannot be read.
+    Raises UsageError for unused names and for a file that is not text, and OSError if it cannot be read.
     """
     try:
         text = file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Commands on plans of a running system: what can be done to them, and how they fare."""
+"""Commands that deploy, change and show plans of a running system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cep_cli.terminal import printable
 from query_plan.plan_names import named_after
 
 DRAIN_S = 60.0
-"""How long `cep undeploy` waits for a plan to process accepted events; it continues by itself after that."""
+"""How long `cep undeploy` waits for a plan to process accepted events, which continues in the background."""
 SHOWN_EVERY_S = 2.0
 
 
@@ -89,8 +89,8 @@ def deploy_command(
 def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
     """Remove PLAN and its checkpoints, and end its topology.
 
-    Its savepoints stay. It accepts no more events, and goes once those that were accepted are processed and
-    delivered.
+    Its savepoints are kept. It stops accepting events, and is removed once accepted events are processed and their
+    results delivered.
     """
     done = client.undeploy(plan, bool(discard))
     if done["draining"]:
@@ -101,7 +101,7 @@ def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, clie
         click.echo(json.dumps(done))
     elif done["draining"]:
         click.echo(
-            f"{plan}: is still being undeployed; it is removed once nothing waits, see cep status {plan}", err=True
+            f"{plan}: is still being undeployed; it is removed when no events wait, see cep status {plan}", err=True
         )
     else:
         events, results = done["discarded_events"], done["discarded_results"]
@@ -113,12 +113,12 @@ def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, clie
 
 
 def _wait_until_gone(client: ManagerClient, plan: str, wait_s: float) -> bool:
-    """Show what the plan waits for, whenever that is something else; True when it is gone in time."""
+    """Show what the plan waits for whenever this changes, and return whether it was removed in time."""
     deadline = time.monotonic() + wait_s
     shown = ""
     next_ms = 0.0
     while plan in (reasons := {one["plan"]: one["status"]["topology"]["undeploying"] for one in client.plans()}):
-        if not reasons[plan]:  # somebody has deployed it again, or keeps it
+        if not reasons[plan]:  # it was deployed or activated again
             raise CommandRefusedError(f"{plan} was deployed again, or activated, while it was being undeployed")
         if reasons[plan] != shown and time.monotonic() >= next_ms:
             shown, next_ms = reasons[plan], time.monotonic() + SHOWN_EVERY_S
@@ -145,7 +145,7 @@ def activate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def deactivate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
-    """Let workers accept no more events for PLAN; its state is kept."""
+    """Let workers refuse events for PLAN; its state is kept."""
     _tell(client, client.act(plan, "deactivate"), 0, as_json)
 
 
@@ -156,7 +156,7 @@ def deactivate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def trace_command(plan: str, switch: str, as_json: bool, client: ManagerClient) -> None:
-    """Let workers write the events of PLAN to their logs, or write them no more; nothing is restarted."""
+    """Start or stop writing the events of PLAN to the workers' logs, without a restart."""
     _tell(client, client.act(plan, "trace", on=switch == "on"), 0, as_json)
 
 
@@ -167,7 +167,7 @@ def trace_command(plan: str, switch: str, as_json: bool, client: ManagerClient) 
 @manager_options
 @with_readable_errors
 def statistics_command(plan: str, level: str, as_json: bool, client: ManagerClient) -> None:
-    """Let the stages of PLAN count nothing, events and latencies, or each query's too; nothing is restarted."""
+    """Set the statistics level of PLAN: nothing, events and latencies, or also each query's; without a restart."""
     _tell(client, client.act(plan, "statistics-level", level=level), 0, as_json)
 
 
@@ -178,7 +178,7 @@ def statistics_command(plan: str, level: str, as_json: bool, client: ManagerClie
 @manager_options
 @with_readable_errors
 def release_command(plan: str, streams: tuple[str, ...], as_json: bool, client: ManagerClient) -> None:
-    """Let the event time of PLAN continue without the first event of STREAMS, or of all that it waits for."""
+    """Let the event time of PLAN advance without the first events of STREAMS (default: of all awaited streams)."""
     _tell(client, client.act(plan, "release", streams=streams), 0, as_json)
 
 
@@ -190,7 +190,7 @@ def release_command(plan: str, streams: tuple[str, ...], as_json: bool, client: 
 @manager_options
 @with_readable_errors
 def restart_command(plan: str, savepoint: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
-    """End the topology of PLAN and start it again, with the state that it has."""
+    """Restart the topology of PLAN with its present state."""
     _tell(client, client.restart(plan, savepoint), wait_s, as_json)
 
 
@@ -209,7 +209,7 @@ def restart_command(plan: str, savepoint: str, wait_s: float, as_json: bool, cli
 def rebalance_command(
     plan: str, workers: int | None, host: str | None, wait_s: float, as_json: bool, client: ManagerClient
 ) -> None:
-    """Run PLAN on another number of topology workers, or move it; it runs on until the new topology does."""
+    """Run PLAN in another number of topology workers, or move it. It keeps running until the new topology does."""
     if workers is None and host is None:
         raise click.UsageError("specify --workers, --host or both")
     asked = {"workers": workers, "host": host}
@@ -224,12 +224,12 @@ def rebalance_command(
 @manager_options
 @with_readable_errors
 def rename_command(plan: str, name: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
-    """Call PLAN NAME from now on. Nothing is restarted; its state and what waits stay."""
+    """Rename PLAN to NAME, without a restart; its state and waiting events are kept."""
     _tell(client, client.act(plan, "rename", name=name), wait_s, as_json)
 
 
 def _tell(client: ManagerClient, outcome: Any, wait_s: float, as_json: bool) -> None:
-    """Show the outcome of a command, after waiting for it if there is time.
+    """Show the outcome of a command, after waiting for it if a time-out is given.
 
     Raises CommandRefusedError when the command failed.
     """
@@ -269,7 +269,7 @@ def status_command(
 ) -> None:
     """Show the deployment status of PLAN, or of all plans: topology, inflow and outflow connections.
 
-    Without PLAN it also tells what is critical of workers and managers; see `cep overview` for the rest.
+    Without PLAN it also shows critical alerts of workers and managers; `cep overview` has the others.
     """
     failed = False
     while True:
@@ -311,7 +311,7 @@ def _show_status(client: ManagerClient, plan: str | None, *, as_json: bool, clea
 def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any:
     """Wait until the plan is active (inactive, if it is deactivated) and fully connected; return its details.
 
-    Raises CommandRefusedError when it fails, or is not there in time; the message holds its status.
+    Raises CommandRefusedError with its status when it fails or is not connected in time.
     """
     deadline = time.monotonic() + wait_s
     while True:

@@ -24,9 +24,9 @@ from siddhi.language.variables import replace_variables, variables_in
 
 SUFFIX = ".siddhiql"
 LARGEST_BYTES = 1_048_576
-"""A larger file is not a plan, as for the watched folder."""
+"""The maximum size of a plan file, as for the watched folder."""
 MOST_SHOWN = 50
-"""So many unchanged plans are not worth a line each; so many others are."""
+"""The number of unchanged and of other plans up to which each gets a line."""
 MARKS = {"add": "+", "update": "~", "rename": "~", "restart": "~", "activate": "~", "remove": "-", "keep": " "}
 DONE = {
     "add": ("added", "to add"),
@@ -45,7 +45,7 @@ DRY_RUN_OPTION = click.option("--dry-run", is_flag=True, help="Report what would
 
 @click.group("rules")
 def rules_command() -> None:
-    """Deploy, compare and remove a folder of plans as one change: all of it is done, or nothing."""
+    """Deploy, compare and remove a folder of plans as one atomic change."""
 
 
 @rules_command.command("deploy")
@@ -76,7 +76,7 @@ def deploy_rules_command(
     as_json: bool,
     client: ManagerClient,
 ) -> None:
-    """Make the plans of a rule set those in FOLDER: deploy new ones, change what differs, undeploy what has gone.
+    """Make a rule set equal to the plans in FOLDER: deploy new ones, change different ones, undeploy removed ones.
 
     Every file FOLDER/**/*.siddhiql is a plan. Only plans that this rule set deployed are changed or removed.
     """
@@ -107,7 +107,7 @@ def deploy_rules_command(
 def diff_rules_command(
     folder: Path, name: str, state: bool, values: dict[str, str], as_json: bool, client: ManagerClient
 ) -> None:
-    """Show what `cep rules deploy FOLDER` would change, with the lines that differ."""
+    """Show what `cep rules deploy FOLDER` would change, with a diff."""
     name, files = name or _name_of(folder), _read(folder, values)
     deployed = {one["plan"]: one for one in _deployed(client, name)}
     report = _ask(client, name, files, _revision(folder), as_json, dry_run=True)
@@ -136,7 +136,7 @@ def diff_rules_command(
 def remove_rules_command(
     folder: str, name: str, dry_run: bool, yes: bool, as_json: bool, client: ManagerClient
 ) -> None:
-    """Undeploy all plans that the rule set of FOLDER deployed (FOLDER or its name; it need not be there any more)."""
+    """Undeploy all plans of the rule set of FOLDER, a folder or its name; the folder need not exist any more."""
     name = name or _name_of(Path(folder))
     count = len(client.rule_set(name)["plans"])
     if not (yes or dry_run):
@@ -153,7 +153,7 @@ def _name_of(folder: Path) -> str:
 
 
 def _read(folder: Path, values: dict[str, str]) -> list[dict[str, str]]:
-    """Return the plans in the folder. UsageError for what is not text, and for values that no plan asks for."""
+    """Return the plans in the folder. Raises UsageError for files that are not text, and for unused values."""
     found, used = [], set()
     for path in sorted(folder.rglob(f"*{SUFFIX}")):
         file = path.relative_to(folder)
@@ -218,7 +218,7 @@ def _ask(
 
 
 def _show_refused(error: CommandRefusedError, as_json: bool) -> None:
-    """Show the report of a change that was refused, and end. Raises the error when it has none."""
+    """Show the report of a refused change, and exit. Raises the error if it has no report."""
     report = error.details.get("report")
     if report is None:
         raise error
@@ -244,7 +244,7 @@ def _problem_lines(where: str, problem: dict[str, Any]) -> Iterator[str]:
 
 
 def _await_all(client: ManagerClient, plans: list[str], wait_s: float) -> str:
-    """Return why the plans do not all run as they should in time; empty when they do."""
+    """Return why not all plans are running in time; empty if they are."""
     deadline = time.monotonic() + wait_s
     while True:
         found = {one["plan"]: one["status"]["topology"] for one in client.plans()}
@@ -266,7 +266,7 @@ def _await_all(client: ManagerClient, plans: list[str], wait_s: float) -> str:
 
 
 def _roll_back(client: ManagerClient, name: str, former: list[dict[str, Any]]) -> None:
-    """Make the rule set what it was."""
+    """Restore the rule set's former plans."""
     if former:
         files = [{"file": one["file"], "text": one["text"]} for one in former]
         client.deploy_rules(name, files, former[0]["revision"])
@@ -306,19 +306,19 @@ def _show(report: dict[str, Any], as_json: bool) -> None:
         results = sum(one["waiting_results"] for one in waiting)
         click.echo(
             f"{len(waiting)} of the removed plans still process {events:,} accepted events and {results:,} results; "
-            "they go by themselves then"
+            "they are removed afterwards"
         )
 
 
 def _would(change: dict[str, Any]) -> str:
-    """Return what a dry run says that would be done to a plan."""
+    """Return the change of a plan in the words of a dry run."""
     words = {
         "add": "would be deployed",
         "update": "would be updated",
         "rename": f"would be renamed from {change['former']}",
         "restart": "would be restarted",
         "activate": "is being undeployed, and would be kept",
-        "remove": "would be undeployed, once what was accepted is processed",
+        "remove": "would be undeployed after accepted events are processed",
     }
     state = change["message"].rpartition("; ")[2] if change["action"] in ("update", "restart") else ""
     return words[change["action"]] + (f"; {state}" if state else "")

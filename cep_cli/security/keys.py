@@ -1,4 +1,4 @@
-"""`cep keys` and `cep client-key`: the keys by which processes of a system, and clients, are known."""
+"""`cep keys` and `cep client-key`: create the keys of a system's processes and of clients."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from cep_common.security.keys import write_client_key, write_keys
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @with_readable_errors
 def keys_command(folder: Path) -> None:
-    """Make a pair of keys for each role (manager, driver, stage, worker, client) in FOLDER.
+    """Create a key pair for each role (manager, driver, stage, worker, client) in FOLDER.
 
-    ROLE.key is public, ROLE.key_secret is for the processes of that role alone. Files that already exist are not
-    overwritten.
+    ROLE.key is public, ROLE.key_secret is only for processes of that role. Existing files are not overwritten.
     """
     for path in write_keys(folder):
         click.echo(path)
@@ -40,9 +39,9 @@ def keys_command(folder: Path) -> None:
 def client_key_command(
     folder: Path, name: str, tenant: int, send: tuple[str, ...], listen: tuple[str, ...], to: Path | None
 ) -> None:
-    """Make a key for the client NAME that may send to and listen to some streams of one tenant, and nothing else.
+    """Create a key for the client NAME that permits only some streams of one tenant.
 
-    FOLDER holds the keys of the workers (security.keys); they know the key at once. To withdraw it, remove
+    FOLDER is the folder of the workers' keys (security.keys); workers accept the key at once. To revoke it, remove
     FOLDER/clients/NAME.key.
     """
     key, secret = new_client_key(name, tenant, send, listen)

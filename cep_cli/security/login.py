@@ -1,4 +1,4 @@
-"""`cep login` and `cep logout`: get and revoke a personal token that the other commands then use."""
+"""`cep login` and `cep logout`: get and revoke a personal token, which the other commands use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNKNOWN_TOKEN = (401, 404)
 @MANAGER_OPTION
 @with_readable_errors
 def login_command(name: str | None, days: int, manager: str) -> None:
-    """Log in as NAME: a token of yours is kept in ~/.config/cep, and the other commands show it."""
+    """Log in as NAME: store a personal token in ~/.config/cep, which the other commands send."""
     user = name or click.prompt("Name", err=True)
     password = _password("Password")
     client = ManagerClient(manager, basic=(user, password))
@@ -40,7 +40,7 @@ def login_command(name: str | None, days: int, manager: str) -> None:
         chosen = _password("This password was given to you; choose another one", repeated=True)
         client.change_password(password, chosen)
         client = ManagerClient(client.url, basic=(user, chosen))
-    # The time comes first: of a host with a long name only the end may go.
+    # the time first, since the end of the name may be cut
     called = f"cep login {SystemClock().now_ms()} on {socket.gethostname()}"[:LONGEST_NAME]
     token = client.make_token(called, account["role"], days)
     Credentials.of_user(os.environ).keep(manager, Credential(account["name"], called, token))
@@ -48,7 +48,7 @@ def login_command(name: str | None, days: int, manager: str) -> None:
 
 
 def _password(question: str, *, repeated: bool = False) -> str:
-    """Read a password without echo from the terminal, or else the next line of standard input."""
+    """Read a password from the terminal without echo, or from the next line of standard input."""
     if sys.stdin.isatty():
         return str(click.prompt(question, hide_input=True, confirmation_prompt=repeated, err=True))
     click.echo(f"{question}: ", nl=False, err=True)
@@ -63,7 +63,7 @@ def _password(question: str, *, repeated: bool = False) -> str:
 @MANAGER_OPTION
 @with_readable_errors
 def logout_command(manager: str) -> None:
-    """Revoke the token that `cep login` got, and forget it; it is kept while the manager cannot revoke it."""
+    """Revoke and delete the token of `cep login`. It is kept if the manager cannot revoke it."""
     credentials = Credentials.of_user(os.environ)
     kept = credentials.of(manager)
     if kept is None:

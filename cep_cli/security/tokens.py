@@ -1,4 +1,4 @@
-"""`cep token`: who may call managers and workers over HTTP. The commands work on the file of tokens, on its host."""
+"""`cep token`: manage the tokens for HTTP access to managers and workers, in the token file on its host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILE_OPTION = click.option(
 
 @click.group("token")
 def token_command() -> None:
-    """Make, list and revoke tokens, by which people and programs show who they are to managers and workers."""
+    """Create, list and revoke tokens, with which users and programs authenticate to managers and workers."""
 
 
 @token_command.command("create")
@@ -38,10 +38,10 @@ def token_command() -> None:
 @FILE_OPTION
 @with_readable_errors
 def create_command(name: str, role: str, tenant: int | None, file: Path) -> None:
-    """Make a token for NAME and print it: this once, it is kept nowhere."""
+    """Create a token for NAME and print it once; it is not stored."""
     token = TokenFile(file).create(name, AccessRole(role), tenant, SystemClock().now_ms())
     click.echo(token)
-    click.echo(f"{name} is {role}; show the token with CEP_TOKEN or Authorization: Bearer TOKEN", err=True)
+    click.echo(f"{name} is {role}; send the token as CEP_TOKEN or Authorization: Bearer TOKEN", err=True)
 
 
 @token_command.command("list")
@@ -49,9 +49,9 @@ def create_command(name: str, role: str, tenant: int | None, file: Path) -> None
 @FILE_OPTION
 @with_readable_errors
 def list_command(as_json: bool, file: Path) -> None:
-    """List whom there are tokens for, and what they may do."""
+    """List tokens with their owners and roles."""
     if not file.exists():
-        raise CommandRefusedError(f"{file}: no such file; `cep token create` makes it")
+        raise CommandRefusedError(f"{file}: no such file; create it with `cep token create`")
     tokens = TokenFile(file).tokens()
     if as_json:
         shown = [{k: v for k, v in msgspec.to_builtins(one).items() if k != "sha256"} for one in tokens]
@@ -67,6 +67,6 @@ def list_command(as_json: bool, file: Path) -> None:
 @FILE_OPTION
 @with_readable_errors
 def revoke_command(name: str, file: Path) -> None:
-    """End the token of NAME; managers and workers refuse it from their next request on."""
+    """Revoke the token of NAME; managers and workers refuse it from the next request on."""
     TokenFile(file).revoke(name)
     click.echo(f"{name}: revoked", err=True)

@@ -1,7 +1,6 @@
-"""`cep user`: users of the console and the REST API.
+"""`cep user`: manage users of the console and the REST API.
 
-The commands work on the managers' database, on a host that reaches it, so that an operator who is locked out gets in
-again.
+The commands access the managers' database directly, so that a locked-out operator can regain access.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from cep_manager.persistence.database import Database
 
 @click.group("user")
 def user_command() -> None:
-    """Make, list and change users, in the managers' database (database.url of the manager's configuration)."""
+    """Create, list and change users in the managers' database (database.url of the manager's configuration)."""
 
 
 @user_command.command("create")
@@ -38,7 +37,7 @@ def user_command() -> None:
 @CONFIG_OPTION
 @with_readable_errors
 def create_command(name: str, role: str, tenant: int | None, config: Path | None) -> None:
-    """Make the user NAME and print the password for the first login, at which another one must be chosen."""
+    """Create the user NAME and print the password for the first login, at which a new one must be chosen."""
     with _administration(config) as users:
         click.echo(users.create(name, AccessRole(role), tenant))
     click.echo(f"{name} is {role} and must choose a new password at the first login", err=True)
@@ -49,7 +48,7 @@ def create_command(name: str, role: str, tenant: int | None, config: Path | None
 @CONFIG_OPTION
 @with_readable_errors
 def list_command(as_json: bool, config: Path | None) -> None:
-    """List users and what they may do."""
+    """List users with their roles."""
     with _accounts(config) as accounts:
         users = accounts.users.users()
     if as_json:
@@ -57,7 +56,7 @@ def list_command(as_json: bool, config: Path | None) -> None:
         click.echo(json.dumps(shown))
         return
     for one in users:
-        state = "disabled" if one.disabled else "has to choose a password" if one.must_change_password else "active"
+        state = "disabled" if one.disabled else "must choose a password" if one.must_change_password else "active"
         tenant = "all tenants" if one.tenant is None else f"tenant {one.tenant}"
         click.echo(f"{one.name:24} {one.role.value:9} {tenant:14} {state}")
 
@@ -67,7 +66,7 @@ def list_command(as_json: bool, config: Path | None) -> None:
 @CONFIG_OPTION
 @with_readable_errors
 def reset_command(name: str, config: Path | None) -> None:
-    """Give NAME a new password for one login and print it. Who was disabled is not any more."""
+    """Print a new password of NAME for one login. A disabled user is enabled again."""
     with _administration(config) as users:
         click.echo(users.reset_password(name))
     click.echo(f"{name} was logged out everywhere and must choose a new password at the next login", err=True)
@@ -78,7 +77,7 @@ def reset_command(name: str, config: Path | None) -> None:
 @CONFIG_OPTION
 @with_readable_errors
 def disable_command(name: str, config: Path | None) -> None:
-    """Log NAME out everywhere and for good; `reset-password` lets them in again."""
+    """Disable NAME and end all sessions; `reset-password` enables the user again."""
     with _administration(config) as users:
         users.change(name, Change(disabled=True))
     click.echo(f"{name}: disabled", err=True)

@@ -1,4 +1,4 @@
-"""`cep demo`: the flights sample on a system of its own, from start to end, with nothing left running."""
+"""`cep demo`: run the flights sample on a temporary system."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from topology.events.frames import event_rows
 from topology.links.event_listener import EventListener
 
 DEPLOY_TIMEOUT_S = 300.0
-"""The first start after an installation compiles the engine's loops, which takes a busy machine minutes."""
+"""Seconds; the first start after an installation compiles the engine's loops, which may take minutes."""
 RESULT_TIMEOUT_S = 120.0
 QUIET_S = 2.5
-"""Results are complete when every counter of the topology agrees and has stood still for so long."""
+"""How long the counters of the topology must agree and be unchanged until results count as complete."""
 
 BATCH_ROWS = 200
 LISTEN_MS = 200
@@ -40,12 +40,12 @@ BAR_S = 0.2 if sys.stderr.isatty() else 2.0
 
 TIMESTAMP_FIELD = "ts"
 FLIGHTS = Path(__file__).parent / "flights"
-"""samples/flights, which is a part of this package (as a link)."""
+"""samples/flights, to which this package has a link."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSample:
-    """A folder with one plan and, for each imported stream, a Parquet file called as the stream, in lower case."""
+    """A folder with one plan and, for each imported stream, a Parquet file with its name in lower case."""
 
     folder: Path
 
@@ -66,10 +66,10 @@ class DemoSample:
     default=FLIGHTS,
     help="The folder of the plan and its events; by default the flights that come with the package.",
 )
-@click.option("--seconds", type=float, default=20.0, show_default=True, help="How long sending the events takes.")
+@click.option("--seconds", type=float, default=20.0, show_default=True, help="Time over which to send the events.")
 @with_readable_errors
 def demo_command(sample: Path, seconds: float) -> None:
-    """Start a system, deploy the sample plan, feed it a month of real events, and show what it finds."""
+    """Start a system, deploy the sample plan, send a month of real events, and show the results."""
     folder = Path(tempfile.mkdtemp(prefix="cep-demo-"))
     try:
         click.echo("starting manager, driver (Spark) and worker …")
@@ -85,7 +85,7 @@ def demo_command(sample: Path, seconds: float) -> None:
 
 
 class Demo:
-    """Feeds a sample to a running system and gathers its results."""
+    """Sends a sample to a running system and collects the results."""
 
     def __init__(self, system: LocalSystem, sample: DemoSample, seconds: float) -> None:
         """Create a demo on a running system.
@@ -103,7 +103,7 @@ class Demo:
         self._failures: list[BaseException] = []
 
     def run(self) -> dict[str, int]:
-        """Return how many events every exported stream gave, in order of definition."""
+        """Return the number of results of every exported stream, in order of definition."""
         client = self._system.client
         started = time.monotonic()
         plan = client.deploy(self._sample.text, replace=False)["plan"]
@@ -128,7 +128,7 @@ class Demo:
         return self._counts
 
     def _send_all(self, plan: str, imported: list[str]) -> int:
-        """Send all streams at once, each over its own connection, at the pace of the whole; the number of events."""
+        """Send all streams concurrently at a common pace, and return the number of events."""
         total = sum(count_events(self._sample.file(stream)) or 0 for stream in imported)
         with tqdm(total=total, unit=" events", file=sys.stderr, mininterval=BAR_S) as bar:
             schemas = {stream: fetch_schema(self._system.worker_http, f"{plan}/{stream}") for stream in imported}

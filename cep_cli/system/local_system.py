@@ -1,4 +1,4 @@
-"""The whole system on this machine: manager, driver and one worker as processes of their own, watched and restarted."""
+"""A complete system on this machine: manager, driver and one worker as supervised processes."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ OPEN = {
     "CEP_WORKER__PASSWORD_FILES__FOLDERS": '["/"]',
     "CEP_DRIVER__STAGES__STORE_URLS": "true",
 }
-"""What plans may reach where everybody who reaches the system is its one user: what that user may."""
+"""The allow lists of plans on a system that only its user can access: everything that the user may access."""
 NOT_AGAIN = 2
-"""The exit code of a process whose configuration must be changed first: starting it again would be useless."""
+"""The exit code of a process with an invalid configuration, which is not restarted."""
 
 PORT_VARIABLES = {
     "control": "CEP_MANAGER__CONTROL__PORT",
@@ -71,7 +71,7 @@ Say = Callable[[str], None]
 
 
 class LocalSystemError(CepError):
-    """A process of the local system did not come up; the message ends with the last lines of its log."""
+    """A process of the local system did not start; the message ends with the last lines of its log."""
 
     code = "local-system"
 
@@ -101,8 +101,8 @@ class Ports(msgspec.Struct, frozen=True):
     def free(cls) -> Ports:
         """Return a port that is free now, so that a second system does not disturb the first.
 
-        Above the ranges of links, logs and checkpoints, and below those that the system gives to outgoing connections,
-        which might take one before it is listened on.
+        It is above the ranges of links, logs and checkpoints, and below the ephemeral ports, which outgoing connections
+        could take before the port is listened on.
         """
         sockets: list[socket.socket] = []
         while len(sockets) < len(cls.__struct_fields__):
@@ -118,7 +118,7 @@ class Ports(msgspec.Struct, frozen=True):
 
         The processes of a second system would otherwise connect to the manager of the first one.
         """
-        with contextlib.ExitStack() as opened:  # all at once, so that two that are the same are found as well
+        with contextlib.ExitStack() as opened:  # all at once, so that duplicates are found as well
             for name, variable in PORT_VARIABLES.items():
                 port = getattr(self, name)
                 try:
@@ -151,9 +151,9 @@ class LocalSystem:
     say: Say = lambda _: None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     token: str = ""
-    """What `client` shows, where `environment` names a file of tokens."""
+    """The token of `client`, if `environment` names a file of tokens."""
     login: bool = False
-    """Whether people log in at the manager; else everybody on this machine may do everything."""
+    """Whether users must log in; otherwise every user of this machine has full access."""
     _children: dict[str, _LocalProcess] = field(default_factory=dict)
     _lock: TextIO | None = None
 
@@ -221,7 +221,7 @@ class LocalSystem:
         return process.pid
 
     def kill(self, name: str) -> None:
-        """End a process without warning; for tests of what happens then."""
+        """Kill a process, for tests."""
         process = self._children[name].process
         if process is not None:
             process.kill()
@@ -232,9 +232,9 @@ class LocalSystem:
         self._start(name)
 
     def watch(self) -> None:
-        """Restart processes that ended by themselves, a moment later; call it periodically.
+        """Restart processes that ended by themselves, after a delay; call this periodically.
 
-        A process that only a change of its configuration can help is not restarted.
+        Processes with an invalid configuration are not restarted.
         """
         for name, child in self._children.items():
             if child.process is None or child.process.poll() is None:
@@ -243,18 +243,18 @@ class LocalSystem:
                 child.died_at = time.monotonic()
                 ended = f"the {name} ended with exit code {child.process.returncode}"
                 if child.process.returncode == NOT_AGAIN:
-                    self.say(f"{ended} and is not started again; {child.log} ends with:\n{_last_lines(child.log)}")
+                    self.say(f"{ended} and is not restarted; {child.log} ends with:\n{_last_lines(child.log)}")
                 else:
-                    self.say(f"{ended}; starting it again")
+                    self.say(f"{ended}; restarting it")
             elif child.process.returncode == NOT_AGAIN:
                 continue
             elif time.monotonic() - child.died_at >= RESTART_DELAY_S:
                 self._start(name)
 
     def _allowed(self) -> dict[str, str]:
-        """Return the settings that let plans reach more than the shipped configuration does.
+        """Return the settings that let plans access more than by default.
 
-        There are none where users log in, and none for what the user configured in the environment or in files.
+        There are none if users log in, and none for keys that are configured in the environment or in files.
         """
         if self.login:
             return {}
@@ -266,7 +266,7 @@ class LocalSystem:
         }
 
     def allowance(self) -> str:
-        """Return what plans may reach, in words, where that is more than as shipped; else nothing."""
+        """Describe what plans may access in addition to the default; empty: nothing."""
         opened = [".".join(key.lower().split("__")[1:]) for key in self._allowed()]
         if not opened:
             return ""
@@ -276,9 +276,9 @@ class LocalSystem:
         )
 
     def stop(self) -> None:
-        """End all processes in order; one that does not leave in time is killed.
+        """End all processes in order, and kill those that do not end in time.
 
-        The driver is first: topologies take a last checkpoint, for which their results must be taken by workers.
+        The driver is first, since topologies take a last checkpoint, for which workers must accept their results.
         """
         for name in ("driver", "worker", "manager"):
             child = self._children.get(name)
@@ -297,9 +297,9 @@ class LocalSystem:
             self._lock = None
 
     def _prepare_login(self) -> None:
-        """Create the token with which the system checks whether its processes are up.
+        """Create the token for health checks of the processes.
 
-        The first admin's password is said here, where it does not get into a log.
+        The first admin's password is printed here, so that it is not in a log.
         """
         file = self.folder / OWN_TOKEN
         file.unlink(missing_ok=True)
@@ -395,7 +395,7 @@ def _last_lines(log: Path, count: int = 8) -> str:
 
 
 def _configured(process: str) -> Any:
-    """Return what the file says that the process reads; nothing where there is none, or where it says so itself."""
+    """Return the content of the process's configuration file; empty without one."""
     with contextlib.suppress(ConfigError):
         path = Path("conf") / f"{process}.yaml"
         return read_yaml(path) if path.is_file() else {}
@@ -403,7 +403,7 @@ def _configured(process: str) -> Any:
 
 
 def _is_set(variable: str, files: Mapping[str, Any]) -> bool:
-    """Return whether a file sets the key of `CEP_<PROCESS>__<SECTION>__<KEY>` to anything but what is shipped."""
+    """Return whether a file sets the key of `CEP_<PROCESS>__<SECTION>__<KEY>` to a value other than the default."""
     process, section, key = variable.removeprefix("CEP_").lower().split("__")
     group = files[process].get(section) if isinstance(files[process], dict) else None
     return isinstance(group, dict) and bool(group.get(key))

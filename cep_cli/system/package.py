@@ -1,10 +1,10 @@
-"""`cep package-dependencies`: the archive that executors unpack which have none of our packages.
+"""`cep package-dependencies`: create an archive of packages for executors that do not have them.
 
-    bin/python      the executor's own Python, told to look into lib/ first
+    bin/python      runs the executor's own Python with lib/ first in its path
     lib/            the packages that stages run, their libraries, and the extensions installed here
 
-What Spark brings itself (pyspark, py4j) is not in it. Machine code that the engine has compiled travels along, and is
-used where the processor is the same: for that, files keep their times exactly.
+It does not contain pyspark and py4j, which Spark provides. It contains the engine's compiled machine code, which is
+used on equal processors; this requires that files keep their exact times.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from siddhi.plugins.extension import ENTRY_POINTS
 
 PROJECT = "cep-on-spark"
 PACKAGES = ("siddhi", "query_plan", "topology", "cep_common")
-"""What runs in executors."""
+"""The packages of the project that run in executors."""
 BROUGHT_BY_SPARK = ("pyspark", "py4j")
 EXTRAS = ("javascript", "postgresql")
-"""The parts of the project that one may leave out; what is installed of them travels along."""
+"""The optional extras of the project, which are included if installed."""
 COMPRESSION = 1
-"""gzip's fastest: machine code does not get much smaller by trying harder."""
+"""gzip's fastest level, since machine code does not compress much better at higher ones."""
 
 PYTHON = f"""\
 #!/bin/sh
@@ -56,7 +56,7 @@ class Required(NamedTuple):
 
 
 class PackagingError(CepError):
-    """An archive cannot be made of what is installed here."""
+    """The archive cannot be created from the installed packages."""
 
     code = "packaging"
 
@@ -71,7 +71,7 @@ class PackagingError(CepError):
 )
 @with_readable_errors
 def package_command(output: Path) -> None:
-    """Write the archive that executors unpack which have Python of this version, and none of the packages."""
+    """Write an archive for executors that have this version of Python, but not the packages."""
     with click.progressbar(length=1, label="packing", file=sys.stderr) as bar:
 
         def progress(done: int, total: int) -> None:
@@ -140,7 +140,7 @@ def libraries() -> set[str]:
 
 
 def _requirements_of_project() -> list[Required]:
-    """From `pyproject.toml` where the project runs from its sources, which may be newer than what was installed."""
+    """Read `pyproject.toml` if the project runs from its sources, which may be newer than the installed metadata."""
     source = _folder_of(PACKAGES[0]).parent / "pyproject.toml"
     if not source.exists():
         return _required(_distribution(PROJECT).requires or (), EXTRAS)
@@ -151,9 +151,9 @@ def _requirements_of_project() -> list[Required]:
 
 
 def _required(requirements: Sequence[str], extras: Sequence[str]) -> list[Required]:
-    """Return what is in `requirements`.
+    """Return the required distributions in `requirements`.
 
-    What holds under a condition counts where it is installed, that of an extra if it is one of `extras` as well.
+    Conditional requirements are included if they are installed, those of an extra only for `extras`.
     """
     wanted = []
     for requirement in requirements:
@@ -185,7 +185,7 @@ def _distribution(name: str) -> metadata.Distribution:
 
 
 def _files_of(name: str) -> Iterator[Entry]:
-    """Yield the files that a distribution installed among the packages; stages need none of its others."""
+    """Yield the files of a distribution below site-packages; stages do not need others."""
     distribution = _distribution(name)
     if distribution.files is None:
         raise PackagingError(f"the library {name} does not say which files it consists of; install it with pip")

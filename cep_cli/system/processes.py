@@ -22,7 +22,7 @@ from siddhi.confinement import end_with_parent
 T = TypeVar("T", bound=msgspec.Struct)
 
 LEAVES_WITH_PARENT = "CEP_LEAVES_WITH_PARENT"
-"""Set by `cep up` and `cep demo`: a process that they started gets SIGTERM when they die without stopping it."""
+"""Set by `cep up` and `cep demo`, so that their processes get SIGTERM when they die."""
 
 
 @click.command("manager")
@@ -69,5 +69,5 @@ def _prepare(kind: type[T], path: Path | None, process: str) -> Loaded[T]:
 
 
 def _insight(loaded: Loaded[T], log: LogConfig, name: str) -> Inspection:
-    """Return what the process reports about itself; log records from now on are kept."""
+    """Return the process's data for inspection, and start keeping log records."""
     return Inspection(start_log(log, name), settings_of(loaded.config, loaded.sources))

@@ -1,4 +1,4 @@
-"""`cep up`: the whole system on this machine until Ctrl-C."""
+"""`cep up`: run a complete system on this machine until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WATCH_S = 0.5
 @click.option("--login", is_flag=True, help="Require users to log in.")
 @with_readable_errors
 def up_command(folder: Path, login: bool) -> None:
-    """Start manager, driver (Spark in local mode) and one worker, and keep them running until Ctrl-C."""
+    """Run manager, driver (Spark in local mode) and one worker until Ctrl-C."""
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())

@@ -73,4 +73,4 @@ def test_an_event_that_failed_comes_out_once_the_plan_is_mended(system: LocalSys
             batch = listener.receive(EVENT_TIMEOUT_MS)
             numbers += batch.column("number").to_pylist() if batch is not None else []
         assert numbers[-1:] == [2]
-    assert cep(system, "errors", PLAN).stdout == f"{PLAN}: no events are kept\n"
+    assert cep(system, "errors", PLAN).stdout == f"{PLAN}: no failed events are stored\n"

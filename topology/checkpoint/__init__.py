@@ -1,1 +1,1 @@
-"""Checkpoints: what is stored of a topology, where, and which process decides when."""
+"""Checkpoints: alignment of markers, coordination, and storage."""

@@ -1,4 +1,4 @@
-"""Align checkpoint markers.
+"""Alignment of checkpoint markers.
 
 An instance's snapshot holds everything that each of its producers sent before its marker, and nothing that came
 after. Pure.
@@ -38,9 +38,9 @@ class Aligner:
 
     producers: frozenset[str]
     _checkpoint: int = 0
-    """The checkpoint whose markers come; 0 when none is awaited."""
+    """The checkpoint whose markers are awaited; 0: none."""
     _past: int = 0
-    """Markers up to this one are of no more interest."""
+    """Markers up to this checkpoint are ignored."""
     _marked: set[str] = field(default_factory=set)
     _held: deque[Bundle] = field(default_factory=deque)
 
@@ -51,7 +51,7 @@ class Aligner:
 
     def push(self, bundle: Bundle) -> list[Step]:
         """Return what to do now that `bundle` has arrived, in order."""
-        # The usual case, between checkpoints, without any bookkeeping.
+        # the common case, between checkpoints
         if not bundle.checkpoint and not self._marked:
             return [bundle]
         steps: list[Step] = []
@@ -59,7 +59,7 @@ class Aligner:
         return steps
 
     def abandon(self, checkpoint: int) -> list[Step]:
-        """Stop waiting for markers of `checkpoint` and earlier ones; what they held back continues."""
+        """Stop waiting for markers of `checkpoint` and earlier ones, and release the bundles that they held back."""
         steps: list[Step] = []
         if checkpoint > self._past:
             # Remembered, so that late markers of the abandoned checkpoint do not start another alignment.
@@ -84,7 +84,7 @@ class Aligner:
 
     def _mark(self, marker: Bundle, steps: list[Step]) -> None:
         if self._marked and marker.checkpoint > self._checkpoint:
-            self._past = self._checkpoint  # this producer did not send its marker, and never will
+            self._past = self._checkpoint  # this producer has skipped its marker
             self._release(steps)
             self._push(marker, steps)
             return

@@ -21,7 +21,7 @@ def decide(plan: str) -> str:
 
 
 class CheckpointError(CepError):
-    """A checkpoint that cannot be taken, stored or read."""
+    """A checkpoint cannot be taken, stored or read."""
 
     code = "checkpoint"
 
@@ -33,7 +33,7 @@ class StoreUnreachableError(CheckpointError):
 
 
 class CheckpointUnreadableError(CheckpointError):
-    """A checkpoint that cannot be used, now or later.
+    """A checkpoint is unusable. Retrying is useless.
 
     `reason_code` is stable: `missing`, `torn`, `foreign` (no checkpoint, or one of another plan), `damaged` (a piece
     has changed), or OTHER_VERSION (this version cannot read the format of the file or of its states).

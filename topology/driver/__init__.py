@@ -1,1 +1,1 @@
-"""The decisions of the driver: life of topologies, placement on stage hosts, and whose orders count. Pure."""
+"""Decisions of the driver: life cycle of topologies, placement on stage hosts, and fencing of managers. Pure."""

@@ -1,4 +1,4 @@
-"""Whose orders a driver follows: those of the manager that leads, of none that led before, of one system. Pure."""
+"""Fencing: a driver follows orders of the current leader of one system only. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OrderFence:
     foreign: bool = False
 
     def follows(self, system: str) -> bool:
-        """Return whether to follow the managers of that system, which have responded.
+        """Return whether to follow managers of that system.
 
         For managers of another system, all topologies that run here would belong to missing plans.
         """
@@ -28,7 +28,7 @@ class OrderFence:
         return not self.foreign
 
     def admits(self, token: int) -> bool:
-        """Return whether the order comes from the current leader, and refuse every lower token from now on."""
+        """Return whether the order is from the current leader. Lower tokens are refused from now on."""
         if token < self.token:
             return False
         self.token = token

@@ -1,4 +1,4 @@
-"""The driver's view of its topologies: which run, which wait for slots, which start again. Pure.
+"""The life cycle of a driver's topologies: waiting for slots, starting, running, restarting. Pure.
 
                       admit            running
     submit ─▶ WAITING ─────▶ STARTING ─────────▶ RUNNING
@@ -11,10 +11,10 @@
 A plan has one topology, except during a change: a newer epoch may be started beside the older one, which continues
 until it is killed. A newer epoch that was not submitted to run beside the older ones ends them, and starts after them.
 
-A topology needs all its slots at once, and one decision grants them: two that fit separately but not together never
-hold a part each. Waiting topologies are admitted in order of arrival: a small one does not overtake a large one that
-waits, so none of them waits forever. Only one that needs more slots than the cluster has is skipped, until executors
-join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
+A topology gets all of its slots in one decision, so two that fit separately but not together never deadlock with a part
+each. Waiting topologies are admitted in order of arrival: a small one does not overtake a large one, so none starves.
+Only one that needs more slots than the cluster has is skipped, until executors join. When a topology ends in favour of
+another one of its plan, that one is next, since the slots were its plan's.
 
 A topology whose plan shares stage hosts takes no slot itself: its hosts do (`hosting`), while they run. It starts when
 there is a host for its tenant, or a slot for one. A plan that is `alone` is no longer placed there.
@@ -102,7 +102,7 @@ TRANSITIONS: dict[tuple[RunState, TopologyTransition], tuple[RunState, TopologyA
     ("failed", TopologyTransition.DRAIN): ("stopping", TopologyAction.FORGET),
     ("stopping", TopologyTransition.DRAINED): ("stopping", TopologyAction.CANCEL_JOB),
 }
-"""Every legal move; anything else is ignored, since it speaks of what is over."""
+"""All legal transitions. Other events are ignored, since they refer to an earlier state."""
 
 HOLDS_SLOTS: frozenset[RunState] = frozenset({"starting", "running", "stopping"})
 MOVING: frozenset[RunState] = frozenset({"waiting", "starting", "restarting", "stopping"})
@@ -157,12 +157,12 @@ class TopologyRun:
 
     @property
     def shared(self) -> bool:
-        """Whether its task runs in a stage host, together with tasks of other plans."""
+        """Return whether its task runs in a stage host, together with tasks of other plans."""
         return self.submission.host == "shared" and not self.alone
 
     @property
     def slots(self) -> int:
-        """The slots that it needs, or holds, itself."""
+        """Return the number of slots that it needs or holds itself."""
         return 0 if self.shared else self.submission.workers * self.submission.cores
 
 
@@ -202,9 +202,9 @@ class TopologyRuns:
     hosts: dict[int, int] = field(default_factory=dict)
     """The number of stage hosts of each tenant; each holds a slot."""
     hosts_open: frozenset[int] = frozenset()
-    """The tenants that have a host which takes plans in."""
+    """The tenants with a host that accepts plans."""
     _unsure_until_ms: int = 0
-    """Until then the list of executors may include a lost one."""
+    """The time until which the list of executors may include a lost one."""
     _overbooked_since_ms: int | None = None
 
     def submit(self, submission: SubmitTopology, refusal: str = "") -> list[Instruction]:
@@ -221,7 +221,7 @@ class TopologyRuns:
         return instructions
 
     def rename(self, key: PlanKey) -> None:
-        """Report the plan under the name that `key` says."""
+        """Report the plan under the name in `key` from now on."""
         for run in self._of(key):
             run.submission = msgspec.structs.replace(run.submission, key=key)
         self.runs = {(run.submission.key, epoch): run for (_, epoch), run in self.runs.items()}
@@ -252,7 +252,7 @@ class TopologyRuns:
     def recall(
         self, key: PlanKey, epoch: int, attempt: int, reason: str, *, innocent: bool = False
     ) -> list[Instruction]:
-        """Cancel the job of a topology, for that `reason`, and restart it.
+        """Cancel the job of a topology because of `reason`, and restart it.
 
         It has lost a task, or is `innocent`: the driver has its own reasons, which no event can have caused.
         """
@@ -263,7 +263,7 @@ class TopologyRuns:
         return [Instruction(TopologyAction.CANCEL_JOB, run.submission, attempt)]
 
     def job_given(self, key: PlanKey, epoch: int, now_ms: int) -> None:
-        """Record that Spark has the topology's job: the time limit for its tasks to start begins."""
+        """Record that the topology's job was submitted to Spark, which starts the time-out of its tasks."""
         run = self.runs.get((key, epoch))
         if run is not None and run.state == "starting":
             run.given_ms, run.reason = now_ms, run.ending
@@ -328,7 +328,7 @@ class TopologyRuns:
         for run_id, run in list(self.runs.items()):
             if run.state == "restarting" and run.due_ms <= now_ms:
                 self._move(run, TopologyTransition.DUE)
-                self.runs[run_id] = self.runs.pop(run_id)  # behind those that wait already
+                self.runs[run_id] = self.runs.pop(run_id)  # after those that are already waiting
         instructions = self._recall(now_ms)
         unsure = self.seen_ms is not None and self.seen_ms < self._unsure_until_ms
         first: TopologyRun | None = None
@@ -365,7 +365,7 @@ class TopologyRuns:
 
     @property
     def slots_total(self) -> int:
-        """The slots of all current executors."""
+        """Return the slots of all current executors."""
         return sum(self.executors)
 
     def slots_free(self) -> int:
@@ -377,12 +377,12 @@ class TopologyRuns:
         return self.slots_free_of(self.slot_use())
 
     def slots_free_of(self, use: SlotUse) -> int:
-        """Return the same where the topologies need what `use` says."""
+        """Return the number of free slots if topologies use `use`."""
         hosts = dict.fromkeys(use.tenants, 1) | self.hosts
         return self.slots_total - use.held - sum(hosts.values())
 
     def slot_use(self) -> SlotUse:
-        """Return what the topologies need now."""
+        """Return the slots that the topologies need now."""
         held = [run for run in self.runs.values() if run.state in HOLDS_SLOTS]
         return SlotUse(
             held=sum(run.slots for run in held),
@@ -393,7 +393,7 @@ class TopologyRuns:
 
     @property
     def slots_wanted(self) -> bool:
-        """Whether a topology waits for slots that would be available if nothing ran."""
+        """Return whether a topology waits for slots that would be available if nothing ran."""
         return any(
             run.state == "waiting" and not run.shared and self._could_fit(run.submission) for run in self.runs.values()
         )

@@ -1,4 +1,4 @@
-"""The driver's view of its stage hosts: which there are, and which plan's task runs in which. Pure.
+"""The life cycle of a driver's stage hosts, and the placement of tasks in them. Pure.
 
     start ─▶ STARTING ──registers──▶ UP ──nothing to run, or hangs──▶ LEAVING ──▶ gone
                  │                    │                                  ▲
@@ -15,8 +15,8 @@ the node becomes active they need not wait until Spark has started a process.
 Orders are repeated until the host's registrations show that they were followed, and what ended there is reported until
 the driver has heard it, so neither a lost message nor a lost connection leaves a plan between two states.
 
-A plan that was at work when a host died has a strike; after the second within `STRIKES_MS` it gets no seat, and runs in
-a separate task.
+A plan that was running when a host died has a strike; after the second within `STRIKES_MS` it gets no seat, and runs in
+a task of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from topology.driver.start_limit import start_limit_ms
 
 HEARTBEAT_MS = 1_000
 LEASE_MS = 6_000
-"""A host is ended after this silence; later while heartbeats are seen to be late (`cep_common.lease`)."""
+"""The silence after which a host is ended; longer while heartbeats are late (`cep_common.lease`)."""
 LOADING_STARTS = 3
 """The factor by which a host whose process Spark has started may exceed the start time-out.
 
@@ -42,9 +42,9 @@ has no slot for it.
 END_MS = 40_000
 """How long a task may take to end after its order: longer than its host waits for a turn before it ends itself."""
 END_STARTING_MS = 180_000
-"""The same for a task that is still being built: its kernels are compiled first, while its neighbours run."""
+"""The same for a task that is being built: its kernels are compiled first, while other tasks run."""
 REPEAT_MS = 1_000
-"""After how long an order that the host's registrations do not show is repeated."""
+"""How long until an order is repeated that the host's registrations do not show."""
 IDLE_MS = 5_000
 """How long an idle host stays up."""
 STANDBY_AGAIN_MS = 10_000
@@ -52,7 +52,7 @@ STANDBY_AGAIN_MS = 10_000
 STRIKES_MS = 600_000
 STRIKES = 2
 HOSTS_PART = 2
-"""Besides each tenant's first host, further hosts are started while they use less than one in this number of slots."""
+"""Further hosts than a tenant's first one are started while hosts use less than this fraction (1/n) of the slots."""
 
 
 class HostState(Enum):
@@ -181,7 +181,7 @@ class StageHosts:
     start_timeout_ms: int
     hosts: dict[str, Host] = field(default_factory=dict)
     waiting: dict[SeatId, int] = field(default_factory=dict)
-    """Tasks that wait for a host that can be started, and since when."""
+    """Tasks that wait for a host, and since when."""
     standby: frozenset[int] = frozenset()
     """The tenants of which a host is kept though it is idle."""
     _standby_ms: dict[int, int] = field(default_factory=dict)
@@ -204,14 +204,14 @@ class StageHosts:
         return frozenset(host.tenant for host in self.hosts.values() if host.state is not HostState.LEAVING)
 
     def place(self, seat: SeatId, now_ms: int) -> list[HostInstruction]:
-        """Give `seat` a place as soon as there is one: `TASK_RUNS` follows, and `TASK_ENDED` in any case."""
+        """Place `seat` in a host as soon as one has room. `TASK_RUNS` follows, and `TASK_ENDED` in any case."""
         self.waiting[seat] = now_ms
         return []
 
     def keep(self, tenants: frozenset[int], now_ms: int) -> None:
-        """Keep a host of each of these tenants, and of no other, while nothing runs in it.
+        """Keep an idle host for each of these tenants, and for no others.
 
-        Hosts that are no longer kept are idle from now on: plans have as long to come as after another has ended.
+        The idle time of hosts that are no longer kept begins now.
         """
         for host in self.hosts.values():
             if host.tenant in self.standby - tenants and not host.seats:
@@ -232,7 +232,7 @@ class StageHosts:
     def register(
         self, name: str, tasks: Iterable[HostedTask], blames: Iterable[Blame], now_ms: int
     ) -> list[HostInstruction]:
-        """Apply the registration of a host: what runs and has ended in it, and which plan it blames for what."""
+        """Apply the registration of a host: its running and ended tasks, and the plans that it blames."""
         host, instructions = self._heard(name, blames, now_ms)
         if host is None:
             return instructions
@@ -250,7 +250,7 @@ class StageHosts:
         return instructions if host is None else instructions + self._order_again(host, now_ms)
 
     def _heard(self, name: str, blames: Iterable[Blame], now_ms: int) -> tuple[Host | None, list[HostInstruction]]:
-        """Renew the lease of a host; return None instead if it should not run, and the actions."""
+        """Renew the lease of a host. Return the host, or None if it should not run, and the instructions."""
         host = self.hosts.get(name)
         if host is None:
             return None, []
@@ -318,7 +318,7 @@ class StageHosts:
         end at once, and no host is started except a tenant's first.
         """
         instructions: list[HostInstruction] = []
-        if self._looked_ms is not None:  # a driver that is late itself hears late
+        if self._looked_ms is not None:  # a late driver receives heartbeats late
             self._lease.heard(now_ms - self._looked_ms, now_ms)
         self._looked_ms = now_ms
         for host in list(self.hosts.values()):
@@ -347,16 +347,16 @@ class StageHosts:
         return instructions
 
     def stands_alone(self, key: PlanKey, now_ms: int) -> bool:
-        """Return whether the plan has ended hosts so often that it gets no seat."""
+        """Return whether the plan gets no seat because it has ended hosts too often."""
         recent = [since_ms for since_ms in self._strikes.get(key, ()) if now_ms - since_ms < STRIKES_MS]
         return len(recent) >= STRIKES
 
     def blamed(self) -> list[PlanKey]:
-        """Return the plans that have a strike: of a thousand, hardly ever one."""
+        """Return the plans that have a strike."""
         return list(self._strikes)
 
     def forget(self, key: PlanKey) -> None:
-        """Remove an undeployed plan, so that nothing is held against the next one of its name."""
+        """Forget an undeployed plan, so that its strikes do not affect the next plan of its name."""
         self._strikes.pop(key, None)
 
     def _host_for(self, tenant: int, slots_total: int) -> Host | None:
@@ -416,7 +416,7 @@ class StageHosts:
         return [HostInstruction(HostAction.END_HOST, host.name)] if moved else []
 
     def _is_unused(self, host: Host, idle_for_ms: int, *, wanted: bool) -> bool:
-        """Return whether nothing runs in the host, and it is not to wait for anything either."""
+        """Return whether the host is idle and is not kept as a standby."""
         if host.seats:
             return False
         if wanted and host.state is HostState.UP:
@@ -431,7 +431,7 @@ class StageHosts:
             self._strikes[blame.key] = [*self._strikes.get(blame.key, ()), now_ms][-STRIKES:]
 
     def move(self, host: Host, move: HostMove) -> bool:
-        """Make the move if it is legal, and return whether it is; the caller handles a host that has ended."""
+        """Perform the transition if it is legal, and return whether it is. The caller handles a host that has ended."""
         if (host.state, move) not in HOST_TRANSITIONS:
             return False
         state = HOST_TRANSITIONS[host.state, move]

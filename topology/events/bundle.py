@@ -1,4 +1,4 @@
-"""What component instances pass to each other: the batches from one piece of input, numbered by a ticket."""
+"""Bundles, which component instances exchange: the batches from one piece of input, numbered by a ticket."""
 
 from __future__ import annotations
 

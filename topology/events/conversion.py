@@ -1,4 +1,4 @@
-"""Events of a stream that an edit gave other attributes: each attribute is found by its name, and widened. Pure."""
+"""Conversion of events to a stream's attributes after an edit: attributes are matched by name and widened. Pure."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from siddhi.column_names import KIND, TIMESTAMP, attribute_name, column_name
 from siddhi.float_values import written_batch
 
 CURRENT = 0
-"""`_kind` of an ordinary event; the others stay inside the engine."""
+"""The `_kind` of ordinary events; other kinds only exist inside the engine."""
 
 CLOCK = "`clock`"
 """A column that batches may have between the stages of a plan under the system clock.
@@ -99,7 +99,7 @@ def has_clocks(batch: pa.RecordBatch) -> bool:
 
 
 def without_clocks(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return `batch` as it leaves the topology."""
+    """Return `batch` without processing times, as it leaves the topology."""
     return batch.drop_columns([CLOCK]) if has_clocks(batch) else batch
 
 
@@ -130,7 +130,7 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def shifted(batch: pa.RecordBatch, shift_ms: int) -> pa.RecordBatch:
-    """Return `batch` with all times of events later by `shift_ms`."""
+    """Return `batch` with `shift_ms` added to all event times."""
     if not shift_ms:
         return batch
     place = batch.schema.get_field_index(TIMESTAMP)

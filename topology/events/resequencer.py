@@ -1,4 +1,4 @@
-"""Puts the bundles of parallel instances back into the order in which their origin numbered them.
+"""Restores the order in which an origin numbered bundles after parallel instances processed them.
 
 A stateless stage with two instances, fed in turn:
 
@@ -6,7 +6,7 @@ A stateless stage with two instances, fed in turn:
            ──ticket 1──▶ filtering#1 ──1──▶ ├─▶ consumer takes 0, 1, 2, … whichever instance is faster
            ──ticket 2──▶ filtering#0 ──2──▶ ┘
 
-So a stage in parallel gives the same output as one instance, order included.
+So a parallel stage has the same output as one instance, in the same order.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from topology.events.bundle import Bundle
 
 @dataclass(slots=True)
 class Resequencer:
-    """`paths` is the number of paths from each origin to this consumer, and of bundles that complete a ticket.
+    """Orders bundles by ticket. `paths` is the number of paths from each origin, and of bundles that complete a ticket.
 
-    An origin that is not listed is passed on as it comes: a single first-in-first-out way leads here.
+    Bundles of other origins are in order, since they have a single FIFO path, and are passed on at once.
     """
 
     paths: Mapping[str, int]
@@ -44,7 +44,7 @@ class Resequencer:
         return ready
 
     def held_rows(self) -> int:
-        """Return how many rows wait for an earlier ticket."""
+        """Return the number of rows that wait for an earlier ticket."""
         return sum(
             bundle.rows() for tickets in self._waiting.values() for bundles in tickets.values() for bundle in bundles
         )

@@ -1,4 +1,4 @@
-"""Values of watermarks with a meaning of their own. A watermark is a timestamp in milliseconds."""
+"""Special values of watermarks. A watermark is a timestamp in milliseconds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How far a topology has read what workers send: for each link's log, the last accepted position. Pure.
+"""Read positions of a topology in workers' logs. Pure.
 
-Positions outlive links, and with checkpoints the topology's tasks: a sender that reconnects learns where to continue.
+Positions survive links, and with checkpoints the topology's tasks: a sender that reconnects gets its position.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from topology.errors import STATE_UNREADABLE, TopologyError
 
 
 class LogPosition(msgspec.Struct, frozen=True, array_like=True):
-    """All of log `log` up to `position` has been taken."""
+    """The position up to which the log `log` was accepted."""
 
     log: str
     position: int
@@ -34,7 +34,7 @@ class Positions:
     taken: dict[str, LogPosition] = field(default_factory=dict)
     secured: dict[str, LogPosition] = field(default_factory=dict)
     unneeded: dict[str, LogPosition] = field(default_factory=dict)
-    """What every checkpoint contains to which a topology may return; nothing is known of those of former attempts."""
+    """The positions in all checkpoints that the topology may be restored from, except those of earlier attempts."""
     _marked: dict[int, dict[str, LogPosition]] = field(default_factory=dict)
 
     @classmethod
@@ -67,7 +67,7 @@ class Positions:
         # The sender keeps no log and cannot send again; everything it sends is new.
         if not log or not position:
             return True
-        # Sent again after a lost link or a restart. Taking it twice would count its events twice.
+        # resent after a lost link or a restart: accepting it twice would count its events twice
         if position <= self.of(channel, log):
             return False
         place = _place(channel, log)

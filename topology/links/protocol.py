@@ -13,7 +13,7 @@ again:
       mark-idle {sequence 3} ───────▶    nothing more for now: do not wait for this link's watermark
       close-link ───────────────────▶
 
-The bookkeeping (`Outbox`, `Inbox`) is pure; `topology.links.sender` and `topology.links.server` tie it to ZeroMQ.
+`Outbox` and `Inbox` are pure; `topology.links.sender` and `topology.links.server` use them over ZeroMQ.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Inbox:
 
     def done(self, sequence: int) -> None:
         """Allow all frames up to `sequence`, which have been passed on, to be acknowledged."""
-        # Refused frames are passed over in turn: acknowledging one early would acknowledge those before it, too.
+        # acknowledgements are cumulative, so a refused frame must wait for those before it
         while self._rows and (self._rows[0][0] <= sequence or self._rows[0][0] in self._refused):
             last, rows = self._rows.popleft()
             self._refused.discard(last)
@@ -143,5 +143,5 @@ class Inbox:
         return self.acknowledged
 
     def is_urgent(self) -> bool:
-        """Return whether so much of the window is unacknowledged that the sender should hear at once."""
+        """Return whether so much of the window is unacknowledged that an acknowledgement is due at once."""
         return self.owed_rows * URGENT_SHARE >= self.window_rows

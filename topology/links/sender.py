@@ -1,4 +1,4 @@
-"""The sending end of a link, over a ZeroMQ DEALER. It belongs to one thread; no call blocks."""
+"""The sender of a link, over a ZeroMQ DEALER. It belongs to one thread; no call blocks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 OPEN_TIMEOUT_MS = 5_000
-"""A link that is not opened in this time counts as lost."""
+"""How long opening a link may take until it counts as lost."""
 
 BEAT_MS = 1_000
 
 SILENT_MS = 1_000
-"""A server that has not answered a heartbeat for this long may hang or be cut off."""
+"""How long a server may leave a heartbeat unanswered until it is considered hung or disconnected."""
 
 
 class LinkState(Enum):
@@ -92,9 +92,9 @@ class LinkSender:
         self.goes_back = False
         """Whether the events after `position` are needed even if they were secured."""
         self.cleared: tuple[int, ...] = ()
-        """Earlier attempts of the server's topology that no event can have ended."""
+        """Earlier attempts of the server's topology that no event ended."""
         self.doubtful: tuple[int, ...] = ()
-        """The attempts whose ends prove little against events."""
+        """The attempts whose ends are weak evidence against events."""
         self.secured = self.unneeded = 0
         """The newest checkpoint holds the sender's log up to here; every one that is retained up to there."""
         self._since_ms = now_ms
@@ -121,7 +121,7 @@ class LinkSender:
             refused = 0 if patient else zmq.EVENT_CONNECT_RETRIED
             self._monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | refused)
             self.socket.connect(endpoint.url())
-        send_now(self.socket, encode(opening))  # where that finds no way the link is not opened in time, and lost
+        send_now(self.socket, encode(opening))  # if that fails, the link does not open in time and is lost
 
     @property
     def sockets(self) -> tuple[zmq.Socket[bytes] | SharedSocket, ...]:
@@ -205,7 +205,7 @@ class LinkSender:
         """Send heartbeats, detect missing responses, and close a link that was not opened in time."""
         if self.state is LinkState.CONNECTING and now_ms - self._since_ms > OPEN_TIMEOUT_MS:
             self.state = LinkState.LOST
-        if isinstance(self.socket, SharedLink):  # its connection beats for all
+        if isinstance(self.socket, SharedLink):  # its connection sends heartbeats for all links
             if self._connection is not None:
                 self._connection.tick(now_ms)
             self.silent = self.socket.silent
@@ -213,16 +213,16 @@ class LinkSender:
         self.silent = self._unanswered_ms is not None and now_ms - self._unanswered_ms >= SILENT_MS
         if self.state is LinkState.OPEN and now_ms - self._beat_ms >= BEAT_MS:
             self._beat_ms = now_ms
-            # The first unanswered beat counts, later ones must not extend the patience.
+            # the time-out runs from the first unanswered heartbeat, later ones must not extend it
             if self._unanswered_ms is None:
                 self._unanswered_ms = now_ms
             if not send_now(self.socket, encode(BeatLink())):
                 self.state = LinkState.LOST
 
     def keep_alive(self, now_ms: int) -> None:
-        """Take in what has come and beat, while the owner of the link has no time for it.
+        """Receive messages and send heartbeats while the owner of the link is busy.
 
-        The owner finds refusals, settled bundles and a lost link when it looks the next time.
+        The owner handles refusals, settled bundles and a lost link at its next check.
         """
         self.handle()
         self.tick(now_ms)

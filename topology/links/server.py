@@ -1,4 +1,4 @@
-"""The receiving end of links, over a ZeroMQ ROUTER. It belongs to one thread; no call blocks."""
+"""The server of links, over a ZeroMQ ROUTER. It belongs to one thread; no call blocks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HUNG_MS = 60_000
 """A sender whose connection is up and that has been silent for this long counts as hung, and is forgotten, too."""
 
 CLOSED = "closed"
-"""The reason of a link whose sender has left in order."""
+"""The reason if a sender closed its link in order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +62,7 @@ class IncomingLink:
     user: str = ""
     """The client that opened it, by its key, if the server has a `permit`."""
     attachment: Any = None
-    """Whatever the owner ties to the link."""
+    """Data of the server's owner for the link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ Resume = Callable[[OpenLink], tuple[int, bool]]
 
 @dataclass(slots=True)
 class LinkServer:
-    """The receiving end of any number of links.
+    """The server of any number of links.
 
     `trusted` False checks every batch fully, for senders from outside. With `resume` it secures what senders keep in
     logs; `secure` must then be called.
@@ -132,9 +132,9 @@ class LinkServer:
     permit: Permit | None = None
     """Called before `accept`, only on a separate socket."""
     cleared: tuple[int, ...] = ()
-    """Earlier attempts of the topology that no event can have ended; sent to senders when a link opens."""
+    """Earlier attempts of the topology that no event ended; sent to senders when a link opens."""
     doubtful: tuple[int, ...] = ()
-    """The attempts whose ends prove little against events; sent likewise."""
+    """The attempts whose ends are weak evidence against events; sent likewise."""
     links: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due_since_ms: int | None = None
@@ -208,7 +208,7 @@ class LinkServer:
                 return
             peer, *frames = parts
             link = self.links.get(peer)
-            if link is not None and link.user != user:  # somebody else under its routing id
+            if link is not None and link.user != user:  # another peer with its routing id
                 self._refuse(peer, "not-authorised", "the link has another key")
                 continue
             try:
@@ -219,7 +219,7 @@ class LinkServer:
                 if link is not None:
                     link.heard_ms = now_ms
                 yield from self._take(peer, user, link, envelope.message, envelope.bodies, now_ms)
-            if peer not in self.links:  # the listener takes note of a link with whatever it says, and it has none
+            if peer not in self.links:  # the listener registers a link with each message, but this peer has none
                 self._forget(peer)
 
     def done(self, link: IncomingLink, sequence: int) -> None:
@@ -265,11 +265,11 @@ class LinkServer:
             self._send(link.peer, Secured(position, position if unneeded is None else unneeded))
 
     def settle(self, link: IncomingLink, sequences: Iterable[int]) -> None:
-        """Notifies the sender that these bundles were passed on."""
+        """Report these bundles to the sender as settled."""
         self._send(link.peer, SettleBundles(sequences=tuple(sequences)))
 
     def refuse_frame(self, link: IncomingLink, code: str, reason: str) -> None:
-        """Notifies the sender that one frame was refused; the link continues. `code` is given as `frame-<code>`."""
+        """Report to the sender that one frame was refused, with `frame-<code>`. The link continues."""
         self._refuse(link.peer, f"frame-{code}", reason)
 
     def drop(self, link: IncomingLink, code: str, reason: str) -> None:
@@ -385,7 +385,7 @@ class LinkServer:
         return decode_batch(bodies[0], schema, message.rows, self.trusted)
 
     def _break(self, peer: bytes, link: IncomingLink | None, code: str, reason: str) -> Iterator[LinkEvent]:
-        """Refuses a peer that does not keep to the protocol, and ends its link if it has one."""
+        """Refuse a peer that violates the protocol, and end its link if it has one."""
         if link is None:
             self._refuse(peer, code, reason)
         else:

@@ -12,7 +12,7 @@ from cep_common.sockets.ready_sockets import ReadySockets
 from topology.links.sender import BEAT_MS
 
 STALLED_MS = 3 * BEAT_MS
-"""For how long processing time waits for a sender without a heartbeat."""
+"""How long processing time waits for a sender without a heartbeat."""
 
 
 class HostLinks:
@@ -38,7 +38,7 @@ class HostLinks:
         ready.pump(self.receivers.socket, lambda: self.receivers.pump(monotonic_ms()))
 
     def tick(self, now_ms: int) -> int:
-        """Let time pass, and return when to call this again."""
+        """Send due heartbeats, and return when to call this again."""
         if now_ms >= self._next_ms:
             self._next_ms = now_ms + BEAT_MS
             self.receivers.tick(now_ms, STALLED_MS)
@@ -46,7 +46,7 @@ class HostLinks:
         return self._next_ms
 
     def keep_alive(self, now_ms: int) -> None:
-        """Hand out what has come and beat, while the loop that waits for the sockets has no time for it."""
+        """Distribute messages and send heartbeats while the loop that polls the sockets is busy."""
         self.receivers.pump(now_ms)
         self.workers.pump_all()
         self.tick(now_ms)

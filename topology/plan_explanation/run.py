@@ -1,4 +1,4 @@
-"""Builds the engine of every stage of a plan, as a task would, and asks it how its queries run."""
+"""Build the engine of every stage of a plan, as a task would, and explain its queries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_explanation(request: ExplainRequest) -> ExplainAnswer:
 
 
 def explain_plan(query_plan: str, scripts: ScriptPolicy) -> PlanExplanation:
-    """Return how the queries of the plan in this XML run, stage for stage; the first instance represents all.
+    """Return how the queries of the plan in this XML run, by stage; the first instance represents all.
 
     Raises:
         SiddhiError: the engine does not run one of them.

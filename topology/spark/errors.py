@@ -6,19 +6,19 @@ from cep_common.errors import CepError
 
 
 class SessionLostError(CepError):
-    """The Spark session has ended without having been stopped here; the driver's supervisor restarts it."""
+    """The Spark session ended unexpectedly; the supervisor restarts the driver."""
 
     code = "session-lost"
 
 
 class UnfitPlanError(CepError):
-    """A task has found that the plan cannot run here: starting the topology again does not help."""
+    """The plan cannot run here, so that restarting the topology does not help."""
 
     code = "unfit-plan"
 
 
 class DriverReplacedError(CepError):
-    """A later process of the same name is the driver now.
+    """A driver process of the same name that started later has taken over.
 
     If this one started again it would replace the later one in turn, so the exit code is that of a configuration
     error, and supervisors do not restart it.

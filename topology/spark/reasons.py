@@ -30,15 +30,15 @@ _KILLED = re.compile(
 """
 EXECUTOR_LOST, EXECUTOR_KILLED, SLOTS_LOST = "executor-lost", "executor-killed", "slots-lost"
 NO_EVENT_ENDS = frozenset({EXECUTOR_LOST, SLOTS_LOST})
-"""Codes of endings that no event of the topology can have caused."""
+"""Codes of ends that no event of the topology can have caused."""
 DOUBTFUL_ENDS = frozenset({EXECUTOR_KILLED})
-"""Codes of endings that an event may have caused, as it took all memory, or others on the same machine."""
+"""Codes of ends that an event may have caused, for example by using all memory, or other processes of the machine."""
 LONGEST_FAULT = 2_000
-"""Maximum number of characters of a plan's reported faults; the first one is always reported."""
+"""The maximum number of characters of a plan's reported errors; the first one is always reported."""
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """Why a topology's job is over.
+    """Why a topology's job has ended.
 
     `reason` is for the topology's state, `code` the type of error. The `traceback` is Python's, empty when no Python
     failed; `instance`, `host` and `process_id` say where, as far as known. `unfit`: the plan itself is the cause:

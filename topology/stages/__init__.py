@@ -1,1 +1,1 @@
-"""What runs in the tasks of a topology: the instances of stages and the loop that moves bundles between them."""
+"""The content of a topology's tasks: instances of stages, and the loop that moves bundles between them."""

@@ -1,4 +1,4 @@
-"""The contract of a component instance, and what every instance counts."""
+"""The interface of component instances, and their statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cep_common.writable import writable
 from topology.events.bundle import Bundle
 
 Emit = Callable[[Bundle], None]
-"""Hands a bundle to every consumer of the instance's component."""
+"""Passes a bundle to every consumer of the instance's component."""
 
 Of = TypeVar("Of", str, int)
 
@@ -47,7 +47,7 @@ class StageInstance(Protocol):
         """Process a bundle and make sure that it is settled, now or when its rows have been passed on."""
 
     def on_time(self, now_ms: int) -> None:
-        """Do everything that is due; called at `next_deadline_ms`."""
+        """Perform due work; called at `next_deadline_ms`."""
 
     def next_deadline_ms(self) -> int | None:
         """Return when `on_time` must be called next, or None."""
@@ -63,7 +63,7 @@ class StageInstance(Protocol):
 
 
 Counts = defaultdict[Of, int]
-"""Plain counters: `collections.Counter` takes twice as long to count, for each piece of events."""
+"""A plain dictionary, since `collections.Counter` takes twice as long to count."""
 
 
 def _none() -> Counts[Of]:
@@ -88,8 +88,8 @@ class QueryWork:
 class InstanceStatistics:
     """Counters of one instance since its task started.
 
-    `stay_ns` adds up how long each event was here; `latencies` count, at receivers, the events by how long it took
-    until all their results had been passed on. Times in nanoseconds are those of `perf_counter_ns`.
+    `stay_ns` is the sum of the times that events were here; at receivers, `latencies` count events by the time until
+    all their results had been passed on. Times in nanoseconds are those of `perf_counter_ns`.
 
     While the level is `off`, only errors, drops and waiting rows are counted, which the runtime itself needs.
     """
@@ -100,11 +100,11 @@ class InstanceStatistics:
     emitted: Counts[str] = field(default_factory=_none)
     dropped_events: int = 0
     late: Mapping[str, int] = field(default_factory=dict)
-    """By stream, the number of events behind the clock."""
+    """The number of late events by stream."""
     awaits: tuple[str, ...] = ()
     """What time waits for: streams without a first event, or channels that have not been served."""
     behind_ms: int = 0
-    """How far processing time is behind the time of day."""
+    """The lag of processing time behind the time of day."""
     queued_events: int = 0
     busy_ns: int = 0
     bundles: int = 0
@@ -121,36 +121,36 @@ class InstanceStatistics:
     _noted_ns: int = 0
 
     def took(self, stream: str, events: int) -> None:
-        """Events of `stream` came in."""
+        """Count received events of `stream`."""
         if self.level != "off":
             self.received[stream] += events
 
     def gave(self, stream: str, events: int) -> None:
-        """Count events of `stream` that were sent on; a negative number takes back what must be sent again."""
+        """Count emitted events of `stream`; a negative number subtracts events that must be sent again."""
         if self.level != "off":
             self.emitted[stream] += events
 
     def passed(self, stream: str, events: int) -> None:
-        """Count events of `stream` that came in and were sent on."""
+        """Count events of `stream` that were received and emitted."""
         if self.level != "off":
             self.received[stream] += events
             self.emitted[stream] += events
 
     def error(self, code: str, text: str, now_ms: int, count: int = 1) -> bool:
-        """Count an error that came `count` times more at `now_ms`, a time of day; return True for a new kind."""
+        """Count `count` more occurrences of an error at `now_ms` (time of day). Return whether the error is new."""
         self.errors += count
         self.last_error, self.last_error_ms = writable(text), now_ms
         return self.failures.note(code, text, now_ms, count=count)
 
     def explain(self, code: str, text: str, now_ms: int, count: int) -> bool:
-        """Record why `count` events failed that are counted as errors by themselves; return True for a new kind."""
+        """Record why `count` events failed that are already counted as errors. Return whether the reason is new."""
         return self.failures.note(code, text, now_ms, count=count)
 
     def worked(self, events: int, started_ns: int, now_ns: int) -> None:
-        """Work that began at `started_ns` with `events` more is done; `queued_events` of all remain.
+        """Record work on `events` new events that began at `started_ns`; `queued_events` remain.
 
-        Each one that was queued before has been here since the last call, each new one since the start: added up, that
-        is how long all of them stay.
+        Events that were queued before have been here since the last call, new ones since the start, which is added to
+        the sum of all stays.
         """
         if self.level == "off":
             self._queued = 0  # waiting events stay uncounted, since their arrival times are unknown
@@ -161,7 +161,7 @@ class InstanceStatistics:
         self._queued, self._noted_ns = self.queued_events, now_ns
 
     def gone_on(self, events: int, came_ns: int, now_ns: int) -> None:
-        """Record that all results of `events` that came in at `came_ns` have been passed on."""
+        """Record that all results of `events` received at `came_ns` have been passed on."""
         if self.level == "off":
             return
         self.stay_ns += events * (now_ns - came_ns)

@@ -99,7 +99,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def scripts(self) -> ScriptPolicy:
-        """In which languages plans may define functions."""
+        """Return the languages in which plans may define functions."""
         return ScriptPolicy.switched(self.script, "stages.script.{language}: true in the driver's configuration")
 
 
@@ -138,10 +138,10 @@ class TaskAssignment(msgspec.Struct, frozen=True):
 
 
 class HostAssignment(msgspec.Struct, frozen=True):
-    """What a stage host gets at its start.
+    """The assignment of a stage host.
 
-    This is its name, the tenant whose plans it runs, and where the driver listens for it. All that runs in it holds
-    no more than `settings.task_memory_bytes`.
+    It has its name, its tenant, and the driver's endpoint. All tasks in it together may use
+    `settings.task_memory_bytes`.
     """
 
     host: str

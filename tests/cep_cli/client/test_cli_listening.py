@@ -64,7 +64,7 @@ class Cluster:
         self.listener = StreamListener(
             addresses=lambda: {name: Endpoint(name, 1) for name in self.workers},
             listen=lambda where: self.workers[where.host].listen(),
-            quiet=lambda: "nothing is published",
+            quiet=lambda: "no events are published",
             tell=self.told.append,
             clock=self.time,
             pause=self.time.pass_by,
@@ -131,7 +131,7 @@ def test_it_says_when_nothing_is_published_and_again_each_minute() -> None:
     assert cluster.heard(QUIET_S - 1) == []
     assert cluster.told == []
     assert cluster.heard(QUIET_S + REPEAT_S + 1) == []
-    assert cluster.told == ["nothing is published"] * 2
+    assert cluster.told == ["no events are published"] * 2
 
 
 def test_a_stream_that_no_worker_knows_is_refused_at_once_and_without_workers_too() -> None:
@@ -161,11 +161,11 @@ def serving(worker: str, publishers: list[Any], state: str = "live") -> dict[str
     [
         ([], "no worker is alive"),
         ([serving("worker-1", [{}], state="lost")], "no worker is alive"),
-        ([{"worker": "worker-1", "state": "live", "plans": []}], "no worker serves a plan that gives it"),
+        ([{"worker": "worker-1", "state": "live", "plans": []}], "no worker serves a plan that exports it"),
         ([serving("worker-1", [])], "no publisher of Storms is connected to a worker; see `cep status Storms`"),
         (
             [serving("worker-1", []), serving("worker-2", [{}])],
-            "nothing is published on KnockOns:1.0.0 now: Storms gives its results to worker-2, 2,468 events so far",
+            "no events are published on KnockOns:1.0.0 now: Storms sends its results to worker-2, 2,468 events so far",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_machines_read_the_whole_answer(manager: Manager) -> None:
 
 def test_a_plan_without_failed_events_says_so(manager: Manager) -> None:
     manager.answers = [{**LISTED, "found": 0, "entries": []}]
-    assert run().stdout == "P: no events are kept\n"
+    assert run().stdout == "P: no failed events are stored\n"
 
 
 def test_entries_are_replayed_by_id(manager: Manager) -> None:

@@ -80,7 +80,7 @@ def test_of_many_errors_the_newest_are_shown_unless_all_are_asked_for(manager: F
     assert cep("exceptions").output.count("no such thing") == MOST_ERRORS
     assert cep("exceptions", "--all").output.count("no such thing") == MOST_ERRORS + 5
     manager.body = {"errors": []}
-    assert cep("exceptions").output == "nothing went wrong\n"
+    assert cep("exceptions").output == "no errors\n"
 
 
 def test_workers_are_shown_with_what_passes_and_what_is_wrong(manager: FakeManager) -> None:

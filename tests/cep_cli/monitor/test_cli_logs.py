@@ -94,7 +94,13 @@ def test_a_log_is_followed_over_a_silence_and_a_restart(manager: FakeManager) ->
     ]
     result = cep("logs", "worker:w1", "--follow")
     assert [asked["after"] for _, asked in manager.asked[1:]] == ["r:1", "r:1"]
-    for said in ("one", "worker w1 did not answer", "worker:w1 was started again", "3 records were forgotten", "again"):
+    for said in (
+        "one",
+        "worker w1 did not answer",
+        "worker:w1 was started again",
+        "3 records were overwritten",
+        "again",
+    ):
         assert said in result.output
 
 

@@ -1,7 +1,6 @@
-"""The driver's use of the store: where a topology begins, its manifests, and what is no longer needed.
+"""The driver's checkpoint store: starting points of topologies, manifests, and deletion of old checkpoints.
 
-Operations on one plan are carried out in order, so that the store also sees them in order. Different plans may be seen
-to at the same time.
+Operations on one plan must be called in order. Those on different plans may run concurrently.
 """
 
 from __future__ import annotations
@@ -64,14 +63,14 @@ class Archive:
         self._store = store
         self._retained = retained
         self._begun: dict[PlanKey, RunId] = {}
-        """The newest run of each plan that was begun here, whether the store has answered or not."""
+        """The newest run of each plan that was begun here, even if the store has not answered yet."""
         self._written: dict[PlanKey, Lineage] = {}
         """The lineage of each of these plans, as it was written last."""
         self._oldest: dict[PlanKey, int] = {}
         self._bases: dict[PlanKey, dict[RunId, Manifest]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._problems: dict[tuple[PlanKey, str, int, int, int], str] = {}
-        """Why no plan can begin from a savepoint; to find out may need its states."""
+        """Why no plan can begin from a savepoint, cached because determining it may require its states."""
 
     def check(self) -> None:
         """Check that the store can be used."""
@@ -141,7 +140,7 @@ class Archive:
         return RunStart(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept, goes_back)
 
     def reserve(self, run: RunId) -> int:
-        """More numbers are reserved; this is the last of them."""
+        """Reserve further numbers, and return the last of them."""
         lineage = self._own_lineage(run)
         reserved = lineage.reserved + RESERVED_AT_ONCE
         self._write_lineage(run.key, msgspec.structs.replace(lineage, reserved=reserved))
@@ -167,7 +166,7 @@ class Archive:
             tasks=tasks,
             stages=stages_of(run.key, run.epoch, query_plan, tasks),
             states=states,
-            # New packs come first: what a task has written again is not taken from where it was before.
+            # new packs first, so that chunks that a task has rewritten are read from there
             packs=needed_packs(states, [*new, *(base.packs if base is not None else ())]),
             spans=with_span(spans, CheckpointSpan(run.epoch, run.attempt, order.checkpoint)),
             size_bytes=sum(state.size_bytes for state in states),

@@ -1,8 +1,8 @@
-"""When checkpoints begin, are complete or have failed, and which tasks are lost: for all topologies of a driver. Pure.
+"""The checkpoint coordinator: begins, completes and fails checkpoints, and detects lost tasks. Pure.
 
-Each attempt of a topology is a run (`topology.checkpoint.coordination.runs` has its phases). While two epochs of a plan
-run side by side, the older one is the plan's: the newer one takes checkpoints when that has ended. Times are monotonic
-milliseconds.
+It handles all topologies of a driver. Each attempt of a topology is a run, whose phases are in
+`topology.checkpoint.coordination.runs`. While two epochs of a plan run side by side, only the older one takes
+checkpoints; the newer one starts when that has ended. Times are monotonic milliseconds.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ FIRST_MS = 500
 then, and exactly once, results of that wait for the checkpoint behind it."""
 
 PROBE_LEASES = 0.4
-"""A task that is silent for this share of a lease is probed: whether its process is still there."""
+"""The share of a lease after which the process of a silent task is probed."""
 
 NEVER_MS = 3_600_000
-"""So far ahead something is due where there are no runs."""
+"""How far ahead the next call is due if there are no runs."""
 
 IDLE_LOOK_MS = 1_000
 """Minimum delay of the next checkpoint of an idle topology after new events arrive."""
 
 HOSTED = 120
-"""The factor by which heartbeats and leases of tasks in stage hosts are longer: the driver hears from each host anyway,
-and a thousand plans should not repeat four times a second what their host reports for all of them."""
+"""The factor by which heartbeats and leases of tasks in stage hosts are longer: hosts send heartbeats for all of their
+tasks anyway, which a thousand plans should not repeat four times a second."""
 
 AWAY_LEASES = 0.5
-"""A coordinator whose loop was delayed by this share of a lease did not run itself: no task's silence counts up to
-then."""
+"""The share of a lease by which the coordinator's own loop may be late. If it is later, the silence of tasks until then
+does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Timing:
 
 
 class Coordinator:
-    """All runs, by plan and epoch; `takes` is False when there is no store, and tasks are only watched over.
+    """Coordinates all runs, by plan and epoch; without a store `takes` is False, and tasks are only monitored.
 
     A broken link loses messages in flight. So tasks that have not reported are sent the checkpoint
     again: in each lease, and when they come by another link.
@@ -102,9 +102,9 @@ class Coordinator:
         self._past: dict[tuple[PlanKey, int], tuple[deque[Attempted], int]] = {}
         self.runs: dict[tuple[PlanKey, int], CheckpointedRun] = {}
         self.changed: set[tuple[PlanKey, int]] = set()
-        """The topologies with news, until the owner clears it."""
+        """The topologies that have changed, until the owner clears it."""
         self._due_ms = 0
-        """When the next run must be looked at: a thousand of them are not looked at one by one each time."""
+        """When the next run must be checked, so that a thousand runs need not be checked each time."""
 
     # ---- runs -------------------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Coordinator:
         if run is None:
             return []
         del self.runs[run_id.key, run_id.epoch]
-        self._due_ms = 0  # a run beside it may be the plan's now
+        self._due_ms = 0  # a run beside it may become the plan's
         self.changed.add((run_id.key, run_id.epoch))
         instructions: list[Instruction] = []
         if run.phase in (Phase.TAKING, Phase.WRITING):
@@ -201,7 +201,7 @@ class Coordinator:
             self._note(run)
         if before is not None and before.idle and not message.idle:
             soon_ms = now_ms + IDLE_LOOK_MS
-            run.due_ms = min(run.due_ms, soon_ms) if run.due_ms > now_ms else soon_ms  # it was not looked at meanwhile
+            run.due_ms = min(run.due_ms, soon_ms) if run.due_ms > now_ms else soon_ms  # it was not checked meanwhile
         if len(run.seen) == run.tasks and self._move(run, RunTransition.JOINED):
             first_ms = FIRST_MS if run.begins_again else run.interval_ms
             run.distance_ms = min(first_ms, run.interval_ms)
@@ -286,7 +286,7 @@ class Coordinator:
 
     @property
     def due_ms(self) -> int:
-        """When `on_time` must be called again, unless something is heard or ordered before."""
+        """Return when `on_time` must be called again, unless a message or an order arrives before."""
         return self._due_ms
 
     def on_time(self, now_ms: int, planned_ms: int | None = None) -> list[Instruction]:
@@ -335,7 +335,7 @@ class Coordinator:
             return now_ms
         probe_ms = PROBE_LEASES * self._timing.lease_ms
         heard_ms = min(seen.heard_ms + int(probe_ms * seen.stretched) for seen in run.seen.values())
-        # Nothing new would be in a checkpoint of a current run; a task that has news says so.
+        # a checkpoint of a current run would contain nothing new; a task with changes reports them
         takes = run.interval_ms > 0 and not run.is_current()
         due_ms = max(run.due_ms, run.free_ms) if takes else heard_ms
         return min(heard_ms, due_ms)
@@ -378,7 +378,7 @@ class Coordinator:
         if not (asked or due):
             return []
         if not asked and run.is_current():
-            run.due_ms = now_ms + run.interval_ms  # nothing would be in it that the last one does not hold
+            run.due_ms = now_ms + run.interval_ms  # it would contain nothing new
             return []
         if run.number >= run.reserved:
             return self._ask(run, ReserveNumbers(run.id), now_ms)
@@ -395,7 +395,7 @@ class Coordinator:
         return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]
 
     def _tell_again(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
-        """Tasks that have not reported for long may not know of the checkpoint, or their report was lost."""
+        """Resend the order to tasks that have not reported for long: it or their report may have been lost."""
         if run.lost or run.phase is not Phase.TAKING:
             return []
         if run.told_ms is not None and now_ms - run.told_ms < self._timing.lease_ms:
@@ -405,7 +405,7 @@ class Coordinator:
         return [Push(seen.peer, begin) for task, seen in sorted(run.seen.items()) if task not in run.parts]
 
     def _ask(self, run: CheckpointedRun, question: Instruction, now_ms: int) -> list[Instruction]:
-        """Ask the store, again if it has not answered for long."""
+        """Send a request to the store, and repeat it if the store has not answered for long."""
         if run.asked_ms is not None and now_ms - run.asked_ms < self._timing.timeout_ms:
             return []
         run.asked_ms = now_ms
@@ -471,7 +471,7 @@ class Coordinator:
         return [SavepointEnded(run.id.key, name, error)] if name else []
 
     def _move(self, run: CheckpointedRun, move: RunTransition) -> bool:
-        """Make the move and return whether it was legal."""
+        """Perform the transition, and return whether it was legal."""
         phase = TRANSITIONS.get((run.phase, move))
         if phase is None:
             return False

@@ -20,14 +20,14 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """Ask the store for the run's `Opening`."""
+    """Request the run's `Opening` from the store."""
 
     run: RunId
 
 
 @dataclass(frozen=True, slots=True)
 class ReserveNumbers:
-    """Have the store reserve more numbers for the run."""
+    """Reserve further checkpoint numbers for the run in the store."""
 
     run: RunId
 
@@ -45,7 +45,7 @@ class WriteManifest:
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """Find out whether the process of a silent task still listens at `endpoint`; if not, call `task_ended`."""
+    """Probe whether the process of a silent task still listens at `endpoint`; if not, call `task_ended`."""
 
     run: RunId
     task: int

@@ -1,4 +1,4 @@
-"""One attempt of a topology, as seen by the coordinator of checkpoints: its phase and its transitions.
+"""The checkpoint coordinator's state machine of one attempt of a topology.
 
                   all tasks        time, or            all tasks have         the manifest
                   have joined      somebody asks       reported               is written
@@ -51,7 +51,7 @@ TRANSITIONS: dict[tuple[Phase, RunTransition], Phase] = {
     (Phase.WRITING, RunTransition.WRITTEN): Phase.IDLE,
     (Phase.WRITING, RunTransition.FAILED): Phase.IDLE,
 }
-"""Every legal move; anything else is ignored, since it speaks of what is over."""
+"""All legal transitions. Other events are ignored, since they refer to an earlier phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class TaskSeen:
     exchange: Endpoint
     settled: int = 0
     probe_ms: int = 0
-    """When it may be probed next, if it is silent then."""
+    """When it may be probed next if it is silent."""
     stretched: int = 1
     """The factor by which it may be silent longer than others."""
     idle: bool = False
@@ -138,10 +138,10 @@ class CheckpointedRun:
     last_complete: int = 0
     due_ms: int = 0
     distance_ms: int = 0
-    """From the beginning of the last checkpoint to that of the next one."""
+    """The time from the beginning of the last checkpoint to that of the next one."""
     free_ms: int = 0
     look_ms: int = 0
-    """When it must be looked at next, unless something is said of it before."""
+    """When it must be checked next, unless a message about it arrives before."""
     parts: dict[int, ReportPart] = field(default_factory=dict)
     wishes: list[str] = field(default_factory=list)
     drain_until_ms: int | None = None

@@ -1,6 +1,6 @@
-"""The driver's coordinator of checkpoints at work: a thread that speaks with tasks, and one that uses the store.
+"""Runs the driver's checkpoint coordinator: a thread that communicates with tasks, and one that uses the store.
 
-The driver's own thread gives orders and asks for what has happened; it never waits for either.
+The driver's own thread gives orders and polls events. It never waits for either.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RunOpened(msgspec.Struct, frozen=True):
 class RunRefused(msgspec.Struct, frozen=True):
     """The run cannot start, since its starting point is unknown.
 
-    `unfit`: another try is useless. With `other_version` this version cannot read the state to begin from.
+    `unfit`: retrying is useless. With `other_version` this version cannot read the state to begin from.
     """
 
     run: RunId
@@ -118,7 +118,7 @@ class CheckpointService(threading.Thread):
         self._looked_ms: int | None = None
         """The time of the last check for due work."""
         self._planned_ms: int | None = None
-        """When this turn was to begin at the latest."""
+        """The latest time at which this turn should have begun."""
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._wakeup = Wakeup()
@@ -218,14 +218,14 @@ class CheckpointService(threading.Thread):
         self._wakeup.close()
 
     def _order(self, order: Callable[[], None]) -> None:
-        """Have `order` run in the service's thread soon; in any thread."""
+        """Run `order` on the service's thread soon. Any thread may call this."""
         self._orders.put(order)
         self._wakeup.ring()
 
     # ---- this thread ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        raise_priority(self._priority)  # it judges heartbeats
+        raise_priority(self._priority)  # this thread checks heartbeats
         self._storing.check()
         self._look_at_savepoints()
         poller = zmq.Poller()
@@ -237,7 +237,7 @@ class CheckpointService(threading.Thread):
                 self._wakeup.silence()
                 self._turn()
             except Exception:
-                # The border of this thread: what was tripped over must not end the watch over all other topologies.
+                # outermost frame of the thread: an error must not end the monitoring of other topologies
                 paced_logger.exception("an iteration of the coordinator's loop failed")
         self._probes.close()
 
@@ -245,7 +245,7 @@ class CheckpointService(threading.Thread):
         """Return how long to wait for messages and orders."""
         due_ms = 0 if self._probes.pending else self._coordinator.due_ms - self._clock.monotonic_ms()
         wait_ms = min(max(POLL_MS, due_ms), LONGEST_WAIT_MS)
-        # From the last look, not from now: what came behind it was time in which nothing was heard.
+        # from the last check, not from now: no messages were received in the time after it
         self._planned_ms = self._looked_ms + wait_ms if self._looked_ms is not None else None
         return wait_ms
 
@@ -405,7 +405,7 @@ class CheckpointService(threading.Thread):
         self._storing.do(run.key, write, written)
 
     def _note_formats(self, order: WriteManifest) -> None:
-        """Tasks on hosts with another version of the software write what a topology of this one may not read."""
+        """Record formats of tasks on hosts with another version, which this version may be unable to read."""
         run = order.run
         problem = format_problem(noted_formats(state for part in order.parts for state in part.states))
         unreadable = f"checkpoint {order.checkpoint} cannot be used: {problem}" if problem else ""

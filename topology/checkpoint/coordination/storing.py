@@ -1,4 +1,4 @@
-"""The store of checkpoints for a thread that does not wait for it."""
+"""Asynchronous access to the checkpoint store."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 CHECK_MS = 30_000
-"""Interval at which an unavailable store is tried again."""
+"""Interval at which an unavailable store is retried."""
 
 AT_ONCE = 4
-"""The number of plans that use the store at the same time: most of a call is waiting for a disk or a server."""
+"""The number of plans that use the store concurrently, since calls mostly wait for a disk or a server."""
 
 Answer = TypeVar("Answer")
 Order = Callable[[], None]
@@ -94,7 +94,7 @@ class Storing:
     ) -> None:
         self.works = archive is not None
         self.problem = ""
-        """Why the store cannot be used, as far as that is known; empty: nothing is wrong."""
+        """Why the store cannot be used; empty if no problem is known."""
         self._archive = archive
         self._clock = clock
         self._post = post
@@ -113,10 +113,10 @@ class Storing:
         *,
         urgent: bool = False,
     ) -> None:
-        """Run `work` after everything submitted before it for the plan `key`, or for no plan; `done` gets its result.
+        """Run `work` after all earlier calls for the plan `key`, or for no plan; `done` gets its result.
 
-        Calls of plans with an `urgent` one go before those of all others: a plan that begins must not wait until a
-        thousand have written their checkpoints.
+        Plans with an `urgent` call go first, since a starting plan must not wait until a thousand have written their
+        checkpoints.
         """
         archive = self._archive
         if archive is None:
@@ -141,7 +141,7 @@ class Storing:
         self._make_calls(archive)
 
     def _make_calls(self, archive: Archive) -> None:
-        """Make all calls that may be made now; in any thread."""
+        """Start all calls that may run now. Any thread may call this."""
         while True:
             with self._lock:
                 found = self._calls.next()

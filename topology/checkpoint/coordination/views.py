@@ -1,4 +1,4 @@
-"""What is reported of the checkpoints of topologies: written by the coordinator's thread, read by any."""
+"""Views of topologies' checkpoints for reports, written by the coordinator's thread and read by any."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _history(run: CheckpointedRun, ahead_ms: int) -> tuple[CheckpointReport, ...
 
 
 def _differ(before: CheckpointsView, now: CheckpointsView) -> bool:
-    """Return whether there is news; a small adjustment of the clock is none."""
+    """Return whether the views differ, ignoring small adjustments of the clock."""
     states = [[(one.checkpoint, one.state, one.error) for one in reported.checkpoints] for reported in (before, now)]
     others = [(reported.spans, reported.begun_from, reported.failed, reported.current) for reported in (before, now)]
     return states[0] != states[1] or others[0] != others[1]

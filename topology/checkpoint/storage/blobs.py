@@ -28,7 +28,7 @@ Range = tuple[int, int]
 LONGEST_NAME = 100
 _BEING_WRITTEN = ".being-written"
 _PIECES_AT_ONCE = 512
-"""The system takes no more than 1,024 pieces with one call."""
+"""The maximum number of buffers of one system call."""
 
 
 class Blobs(Protocol):
@@ -39,13 +39,13 @@ class Blobs(Protocol):
     """
 
     def put(self, name: str, pieces: Sequence[Buffer]) -> None:
-        """Store the pieces, one after the other, as `name`, in place of old content, and durably."""
+        """Store the concatenated pieces durably as `name`, replacing old content."""
 
     def get(self, name: str) -> bytes:
         """Return the content of `name`."""
 
     def get_ranges(self, name: str, ranges: Sequence[Range]) -> list[bytes]:
-        """Parts of the object `name`."""
+        """Return parts of the object `name`."""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the sizes of what is stored directly in `folder`, by the last part of the name.
@@ -101,7 +101,7 @@ class DirectoryBlobs:
         found = {}
         for entry in self._entries(folder):
             if entry.is_file() and not entry.name.endswith(_BEING_WRITTEN):
-                with _as_checkpoint_error(entry.path), suppress(FileNotFoundError):  # it may just have been deleted
+                with _as_checkpoint_error(entry.path), suppress(FileNotFoundError):  # deleted meanwhile
                     found[entry.name] = entry.stat().st_size
         return found
 
@@ -121,8 +121,8 @@ class DirectoryBlobs:
 class ObjectBlobs:
     """Objects below `folder` of a file system of pyarrow's (S3, GCS, HDFS), shown to users as `shown`.
 
-    An object store shows an object when all of it is written, and the old content until then; in HDFS a file gets its
-    name when it is complete. `endpoint` is the server, if error messages shall name one.
+    An object store shows an object when it is complete, and the old content until then; in HDFS a file gets its name
+    when it is complete. `endpoint` is the server's name for error messages, if any.
     """
 
     def __init__(self, system: FileSystem, folder: str, shown: str, endpoint: str = "") -> None:

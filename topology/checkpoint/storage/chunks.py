@@ -34,7 +34,7 @@ _LATE_BELOW = np.uint64(1 << 50)
 _NEVER_BELOW = np.uint64(2**64 - 1)
 _ONE = np.uint64(1)
 _WINDOW = 64
-"""Bytes that a hash of 64 bits has seen."""
+"""The window of the rolling hash in bytes."""
 
 
 def _gear() -> npt.NDArray[np.uint64]:
@@ -80,7 +80,7 @@ def _find_ends(data, gear, ends):  # type: ignore[no-untyped-def]
 
 
 def cut(data: bytes | memoryview) -> list[memoryview]:
-    """Pieces of `data` that together, one behind the other, are all of it; the same for the same bytes everywhere.
+    """Cut `data` into consecutive chunks, which only depend on its bytes.
 
     They share the memory of `data`. Other threads run meanwhile; 64 MB take some 0.1 s.
     """

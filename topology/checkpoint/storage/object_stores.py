@@ -25,9 +25,9 @@ CONNECT_S: Final = 3.0
 SILENT_S: Final = 5.0
 """A transfer without progress for this long is aborted."""
 ATTEMPTS: Final = 3
-"""Each request is made so often, with pauses of up to some seconds."""
+"""The number of attempts of each request, with pauses of up to some seconds."""
 GCS_RETRIES: Final = timedelta(seconds=20)
-"""Google's library would try for 15 minutes."""
+"""Seconds for which requests to Google are retried; its library's default is 15 minutes."""
 
 S3_OPTIONS: Final = ("region", "scheme", "endpoint_override", "tls_ca_file_path")
 _BUCKET = re.compile(r"[A-Za-z0-9._-]+")
@@ -74,7 +74,7 @@ def _open_s3(parts: SplitResult, shown: str) -> ObjectBlobs:
         connect_timeout=CONNECT_S,
         request_timeout=SILENT_S,
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
-        allow_delayed_open=True,  # what is small is written with one request
+        allow_delayed_open=True,  # small objects are written with one request
     )
     return ObjectBlobs(system, f"{bucket}{unquote(parts.path)}", shown, f"{scheme}://{endpoint}" if endpoint else "")
 

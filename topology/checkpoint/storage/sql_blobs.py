@@ -15,7 +15,7 @@ from topology.checkpoint.errors import CheckpointUnreadableError, StoreUnreachab
 from topology.checkpoint.storage.blobs import Buffer, Range
 
 PART_BYTES = 4 * 1024 * 1024
-"""No row holds more: databases take large values whole into memory."""
+"""The maximum size of a row's value, since databases load values into memory as a whole."""
 
 LOCKED_S = 30.0
 """How long to wait while another process writes to a SQLite file."""

@@ -1,6 +1,6 @@
 """The store of checkpoints: manifests, savepoints, packs and the lineage of each plan, on top of `Blobs`.
 
-    <tenant>/<plan>/lineage                           which checkpoints count, and which numbers were given out
+    <tenant>/<plan>/lineage                           which checkpoints are valid, and which numbers were assigned
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can begin from it
     <tenant>/<plan>/savepoints/<name>
@@ -62,7 +62,7 @@ class Savepoint(msgspec.Struct, frozen=True):
     problem: str = ""
 
     def age(self) -> tuple[int, str]:
-        """When it was taken, and its name."""
+        """Return when it was taken, and its name, for sorting."""
         return self.manifest.taken_ms if self.manifest is not None else 0, self.name
 
 
@@ -80,7 +80,7 @@ class CheckpointStore:
         """Packs that were found damaged here although they have their size."""
 
     def check(self) -> None:
-        """Checkpoints could be stored now: something was, and was removed. Raises StoreUnreachableError."""
+        """Check that the store is writable by writing and deleting an object. Raises StoreUnreachableError."""
         self._blobs.put(_CHECKED, [b"checked"])
         self._blobs.delete(_CHECKED)
 
@@ -311,7 +311,7 @@ class CheckpointStore:
     # ---- lineage ----------------------------------------------------------------------------------------------------
 
     def lineage(self, key: PlanKey) -> Lineage:
-        """Return which checkpoints of the plan count.
+        """Return the plan's lineage: which checkpoints are valid.
 
         Raises:
             CheckpointUnreadableError: When the lineage is damaged, or missing while there are checkpoints or its copy.
@@ -350,7 +350,7 @@ class CheckpointStore:
         there = sorted({*self.pack_sizes(key), *self._copy_sizes(key)})
         useless = [pack for pack in there if pack not in needed and pack_checkpoint(pack) < unfinished_from]
         for pack in useless:
-            # The copy first: what is still listed is swept again should this process end in between.
+            # the copy first: if this process ends in between, the pack is still listed and swept again
             for one in (_copy_of(_pack_reference(key, pack)), _pack_reference(key, pack)):
                 self._blobs.delete(one)
         return len(useless)

@@ -1,1 +1,1 @@
-"""The driver process: the Spark session, the jobs that run in it, and what the driver does for the manager."""
+"""The driver process: the Spark session, its jobs, and the execution of the manager's orders."""

@@ -27,5 +27,5 @@ def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Cloc
 
 
 def checkpoint_settings(config: DriverConfig, service: CheckpointService) -> CheckpointSettings:
-    """Return how checkpoints are taken, and whether they can be."""
+    """Return the checkpoint settings and whether the store is usable, for reports."""
     return msgspec.structs.replace(config.checkpoint.settings(), problem=service.store_problem())

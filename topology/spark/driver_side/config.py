@@ -26,8 +26,8 @@ host, Python and what a plan needs may take a minute to load."""
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the Spark session.
 
-    `slots` 0 means: as many as the executors have, which may join and leave. `labels` are those of the hosts that the
-    cluster manager is asked for; see `label_conf`.
+    `slots` 0: as many as the executors have, which may join and leave. `labels` are the labels of hosts that are
+    requested from the cluster manager; see `label_conf`.
     """
 
     master: str = "local[8]"
@@ -41,7 +41,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self.label_conf()
 
     def label_conf(self) -> dict[str, str]:
-        """Spark's settings that place executors on hosts with `labels`. Raises ValueError where none do that."""
+        """Return Spark's settings that place executors on hosts with `labels`. Raises ValueError if there are none."""
         if not self.labels:
             return {}
         if self.master.startswith("k8s:"):
@@ -79,7 +79,7 @@ class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When and where checkpoints are taken, and how soon a silent task counts as lost.
+    """Configure when and where checkpoints are stored, and how soon a silent task counts as lost.
 
     `location` is a folder, a URL of a file system or object store, or one of a database; driver and executors must
     all reach it. Empty: none are taken. With `interval_ms` 0 they are taken on request only. After a restart they are
@@ -104,7 +104,7 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"last_port: must be at least first_port ({self.first_port})")
 
     def place(self) -> str:
-        """Return `location` as every process can use it: a folder with its whole path."""
+        """Return `location` in a form for all processes: a folder as an absolute path."""
         if not is_folder(self.location):
             return self.location
         return str(Path(self.location).expanduser().resolve())
@@ -121,7 +121,7 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The address of the driver's metrics over HTTP; nowhere with `port` 0."""
+    """Configure the address of the driver's metrics over HTTP; `port` 0: none."""
 
     host: Annotated[str, msgspec.Meta(min_length=1)] = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0

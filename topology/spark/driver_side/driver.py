@@ -1,4 +1,4 @@
-"""The driver process: holds the Spark session, does what the manager says, and reports how its topologies are."""
+"""The driver process: owns the Spark session, executes the manager's orders, and reports on its topologies."""
 
 from __future__ import annotations
 
@@ -62,34 +62,34 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 TURN_MS = 50
-"""How long the loop waits for messages before it checks its jobs again, while a topology or host starts or ends."""
+"""How long the loop waits for messages while a topology or host is starting or ending."""
 QUIET_TURN_MS = 500
-"""How long it waits while none does: messages, endings and events of checkpoints wake it."""
+"""How long it waits otherwise: messages, ended jobs and checkpoint events wake it."""
 
 RETRY_MS = 500
 """Time after a registration that no manager accepted until the next one.
 
-The driver serves its topologies meanwhile.
+The driver continues to run its topologies meanwhile.
 """
 
 LEAVE_MS = 2_000
 """How long a cancelled job may take to end when the driver shuts down."""
 
 EXECUTORS_WITHIN_MS = 15_000
-"""A driver that has no executor by then is ready all the same: plans wait for one, and say so."""
+"""How long to wait for the first executor. Without one the driver is ready, too: plans wait for one and report that."""
 
 REPLACED = "driver-replaced"
 
 NEWS_REST = 2
-"""The next registration with news waits this many times as long as the last one took.
+"""The next registration with changes waits this many times as long as the last one took.
 
-While a thousand plans start there is always news, and the manager looks at all plans after each registration.
+While a thousand plans start there are always changes, and the manager checks all plans after each registration.
 """
 
-MOVED = "it has ended its stage host twice: it runs in a task of its own now"
+MOVED = "it has ended its stage host twice, so it runs in a task of its own now"
 
 ORDERS = (SubmitTopology, KillTopology, RenamePlan, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
-"""The messages that a manager may push; each has the token of its leadership."""
+"""The messages that a manager may push; each has the leader's token."""
 
 
 class JobEnded(msgspec.Struct, frozen=True):
@@ -101,13 +101,13 @@ class JobEnded(msgspec.Struct, frozen=True):
 
 
 class Driver:
-    """`run` returns after `stop`.
+    """The driver: executes orders in one loop.
 
-    Orders come from the manager, endings from the threads of the jobs; one thread decides.
+    Orders arrive from the manager, and ends of jobs from their threads; one thread makes all decisions.
     """
 
     def __init__(self, config: DriverConfig, clock: Clock, insight: Inspection | None = None) -> None:
-        """Create a driver; managers may read what `insight` holds."""
+        """Create a driver. Managers may read `insight`."""
         self._config = config
         self._clock = clock
         self._stopping = threading.Event()
@@ -140,11 +140,11 @@ class Driver:
             self._slots(), restart.first_backoff_ms, restart.longest_backoff_ms, restart.start_timeout_ms
         )
         self._use: SlotUse | None = None
-        """The slots that the topologies need; None if one of them may have changed."""
+        """The slots that the topologies need; None if this may have changed."""
         self._slots_seen: object = None
         """The executors and stage hosts of the last turn."""
         self._reported: object = None
-        """The last reported values of everything that is reported at once when it changes."""
+        """The last reported values whose changes are reported at once."""
         self._next_beat_ms = self._next_news_ms = 0
         self._stirred = True
         self._view_version = -1
@@ -157,14 +157,14 @@ class Driver:
         self._fence = OrderFence()
         self._managers = config.manager_endpoints()
         self.drained: Callable[[], None] = lambda: None
-        """Called when no topology is left and the driver leaves; its session ends then."""
+        """Called when the last topology of a stopping driver has ended, before its session ends."""
 
     def stop(self) -> None:
-        """End `run` soon."""
+        """Make `run` return soon."""
         self._stopping.set()
 
     def stand_by(self) -> None:
-        """Have a stage host ready while the node is passive, in which plans start at once when it becomes active.
+        """Keep a stage host running while the node is passive, in which plans start at once when it becomes active.
 
         Call it often before `run`, in the same thread.
         """
@@ -213,7 +213,7 @@ class Driver:
             logger.warning("Spark could not be stopped cleanly: %s", error)
 
     def _drain(self, client: ControlClient) -> None:
-        """Have every topology take its last checkpoint, if it can in time, and end."""
+        """Let every topology take a last checkpoint, if it can in time, and end."""
         self._do(self._runs.drain_all())
         self._use = None
         until_ms = self._clock.monotonic_ms() + self._config.checkpoint.drain_ms + LEAVE_MS
@@ -229,7 +229,7 @@ class Driver:
             self._stirred = True
             if not self._stopping.is_set():
                 self._obey(message)
-        self._wakeup.silence()  # before what rings it is looked at
+        self._wakeup.silence()  # before its causes are checked
         if self._watch.lost is not None:
             raise self._watch.lost
         now_ms = self._clock.monotonic_ms()
@@ -242,7 +242,7 @@ class Driver:
         self._follow_checkpoints(now_ms)
         self._see_executors()
         slots = self._runs.executors, self._hosts.tenants()
-        # Nothing has happened, and nothing can without an order: a thousand topologies need not be checked.
+        # nothing can change without an order, so a thousand topologies need not be checked
         quiet = self._use is not None and not (self._stirred or self._use.moves or slots != self._slots_seen)
         self._slots_seen = slots
         if not quiet:
@@ -273,7 +273,7 @@ class Driver:
             self._next_news_ms = ended_ms + NEWS_REST * (ended_ms - now_ms)
 
     def _follow_starts(self, now_ms: int) -> None:
-        """Note which topologies run by now."""
+        """Record which topologies are running now."""
         for (key, epoch), run in list(self._runs.runs.items()):
             if run.state not in ("starting", "stopping"):
                 continue
@@ -283,14 +283,14 @@ class Driver:
                 self._checkpoints.job_runs(RunId(key, epoch, run.restarts))
 
     def _needs(self) -> SlotUse:
-        """Return what the topologies need: as of the last turn, if nothing has happened since."""
+        """Return the slots that the topologies need, cached while nothing has changed."""
         return self._use if self._use is not None else self._runs.slot_use()
 
     def _slots_free(self) -> int:
         return max(0, self._runs.slots_free_of(self._needs()))
 
     def _wait_ms(self) -> int:
-        """Return how long to wait for what comes."""
+        """Return how long to wait for messages."""
         now_ms = self._clock.monotonic_ms()
         rest_ms = self._next_news_ms - now_ms
         longest_ms = rest_ms if 0 < rest_ms < TURN_MS else TURN_MS
@@ -299,7 +299,7 @@ class Driver:
         return min(QUIET_TURN_MS, max(TURN_MS, self._next_beat_ms - now_ms))
 
     def _reports(self) -> tuple[TopologyReport, ...]:
-        """Return the report of each topology; those of the last turn as long as nothing has happened."""
+        """Return the report of each topology, cached while nothing has changed."""
         version = self._checkpoints.view_version  # before the reports: they may be newer than it says, not older
         moves = self._needs().moves
         # One turn longer than they move, because the last report said that they do.
@@ -311,7 +311,7 @@ class Driver:
         return self._last_reports
 
     def _tend_hosts(self) -> None:
-        """Stage hosts are as many as are needed, and plans that have ended theirs too often leave them."""
+        """Adjust the number of stage hosts, and move plans out that have ended theirs too often."""
         runs, use = self._runs, self._needs()
         free = runs.slots_total - use.held - sum(self._hosts.tenants().values())
         self._hosts.turn(self._stage_settings, runs.slots_total, free, wanted=use.wanted)
@@ -326,7 +326,7 @@ class Driver:
         return msgspec.structs.replace(self._config.stage_settings(), managers=self._managers)
 
     def _ended(self, ending: JobEnded, now_ms: int) -> None:
-        """Record that the topology's job is over, or never began."""
+        """Record that the topology's job has ended or was not started."""
         run, reason = self._runs.runs.get((ending.key, ending.epoch)), ending.ending.reason
         if run is not None:
             self._checkpoints.end_run(RunId(ending.key, ending.epoch, run.restarts), run.recalled or reason)
@@ -381,7 +381,7 @@ class Driver:
                 if message.forget:
                     self._forgotten[key] = message.forget, message.deployed_ms
                     self._hosts.forget(key)
-                    self._failures.forget(key)  # at once: the next plan of that name may run before this one has ended
+                    self._failures.forget(key)  # at once: the next plan of the name may run before this one ends
                 self._do(self._runs.kill(key, epoch, message.drain))
                 self._forget(key)
             case RenamePlan(key=key):
@@ -411,7 +411,7 @@ class Driver:
                 self._jobs[job_id].cancel()
 
     def _open(self, run: RunId, submission: SubmitTopology) -> None:
-        """Ask the store where the topology begins; its job starts when that is known."""
+        """Request the topology's starting point from the store; its job starts when that is known."""
         self._opening[run] = submission
         older = any(
             key == run.key and epoch < run.epoch and former.state != "stopping"
@@ -439,7 +439,7 @@ class Driver:
     def _forget(self, key: PlanKey) -> None:
         """Delete the checkpoints of an undeployed plan when its last topology has ended.
 
-        The next plan of its name may wait for that already, and begins after they are deleted.
+        The next plan of its name starts after they are deleted.
         """
         if key not in self._forgotten:
             return
@@ -494,7 +494,7 @@ class Driver:
         return (self._config.spark.slots,) if self._config.spark.slots else self._watch.slots()
 
     def _await_executors(self) -> None:
-        """Wait until there are executors, or the time is up."""
+        """Wait for the first executors, with a time-out."""
         since_ms = self._clock.monotonic_ms()
         while not self._watch.slots() and self._watch.lost is None and not self._stopping.wait(TURN_MS / 1000):
             if self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:
@@ -567,13 +567,13 @@ class Driver:
         self._answered = True
         if isinstance(answer, DriverRegistered):
             known = self._incremental.answered(answer.knows)
-            unknown = not part.whole and not known  # another manager leads by now: it gets a whole report at once
+            unknown = not part.whole and not known  # another manager leads now and needs a complete report at once
             self._next_beat_ms = now_ms if unknown else now_ms + answer.heartbeat_ms
 
 
 def run(config: DriverConfig, insight: Inspection | None = None) -> None:
-    """Run the driver until SIGTERM or SIGINT; managers may read what `insight` holds."""
-    # It logs each connection, and each fault that is raised anyway.
+    """Run the driver until SIGTERM or SIGINT. Managers may read `insight`."""
+    # py4j logs each connection, and errors that are raised anyway
     logging.getLogger("py4j").setLevel(logging.ERROR)
     raise_process_priority(config.priority)
     driver = Driver(config, SystemClock(), insight)
@@ -596,7 +596,7 @@ def run(config: DriverConfig, insight: Inspection | None = None) -> None:
 
 
 def _has_drained(folder: Path, watch: RoleWatch) -> None:
-    watch.close()  # the node may be passive from now on
+    watch.close()  # the node may become passive from now on
     try:
         (folder / DRAINED_FILE).write_text(str(os.getpid()), encoding="ascii")
     except OSError as error:

@@ -17,7 +17,7 @@ from topology.spark.errors import SessionLostError
 logger = logging.getLogger(__name__)
 
 POLL_S = 1.0
-"""How soon the driver knows of an executor that joined or left, at most."""
+"""The maximum delay until the driver knows that an executor joined or left."""
 
 
 class Executor(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def read_executors(context: SparkContext) -> tuple[Executor, ...]:
         active_only = False
         summaries = spark.statusStore().executorList(active_only)
         found = [summaries.apply(index) for index in range(summaries.size())]
-        # The driver's own entry has no slots, but in local mode.
+        # the driver's own entry has slots in local mode only
         return tuple(_described(one) for one in found if one.maxTasks())
     except (Py4JError, OSError) as error:
         raise SessionLostError(f"Spark's process does not respond: {error}") from error
@@ -99,7 +99,7 @@ class ExecutorWatch(threading.Thread):
             self.executors, self.seen_ms = found, seen_ms
 
     def look_again(self) -> None:
-        """Look as soon as Spark's list shows what has just happened."""
+        """Look up the executors once Spark's list reflects recent events."""
         self._wake.set()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What ended topologies, as long as their plans are known here."""
+"""The failures that ended topologies, by plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.spark.reasons import Ending
 MOST_OF_A_PLAN = 4
 """Kinds of failures reported per plan; managers remember more."""
 MOST_IN_ALL = 64
-"""Kinds of failures in one report, as messages are bounded."""
+"""The maximum number of kinds of failures in one report."""
 
 
 class TopologyFailures:

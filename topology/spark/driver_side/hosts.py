@@ -1,6 +1,6 @@
-"""The driver's stage hosts at work: their Spark jobs, and the socket at which they register and get orders.
+"""Runs the driver's stage hosts: their Spark jobs, and the socket at which they register and get orders.
 
-`StageHosts` decides (`topology/driver/stage_hosting.py`). Everything here belongs to the driver's thread.
+`StageHosts` (`topology/driver/stage_hosting.py`) makes the decisions. Everything here belongs to the driver's thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ paced_logger = PacedLog(logger)
 
 MESSAGES_AT_ONCE = 256
 HOST_ENDED = "host-ended"
-"""The code of the ending of a task whose stage host the driver had ended."""
+"""The code of tasks that ended because the driver ended their stage host."""
 
 
 class HostedJob:
@@ -97,7 +97,7 @@ class Hosts:
             raise
 
     def run(self, job: HostedJob) -> None:
-        """Run the job's task in a host, in a new one if need be."""
+        """Run the job's task in a host, if necessary a new one."""
         self._hosted[job.seat] = job
         self._do(self._state.place(job.seat, self._clock.monotonic_ms()))
 
@@ -110,7 +110,7 @@ class Hosts:
         self._state.keep(tenants, self._clock.monotonic_ms())
 
     def turn(self, settings: Callable[[], StageSettings], slots_total: int, slots_free: int, *, wanted: bool) -> None:
-        """Apply what hosts report, and do what is due.
+        """Apply reports of hosts, and perform due tasks.
 
         Hosts that start get what `settings` returns. There are `slots_free` of `slots_total`; `wanted` slots are needed
         by others.
@@ -137,20 +137,20 @@ class Hosts:
         self._do(self._state.on_time(now_ms, slots_total, slots_free, wanted=wanted), settings)
 
     def tenants(self) -> dict[int, int]:
-        """Return how many hosts each tenant has."""
+        """Return the number of hosts of each tenant."""
         return dict(Counter(host.tenant for host in self._state.hosts.values()))
 
     def moves(self) -> bool:
-        """Return whether a task waits for a place, or a host starts or ends: then look often."""
+        """Return whether a task waits for a host, or a host is starting or ending: call `turn` often then."""
         hosts = self._state.hosts.values()
         return bool(self._state.waiting) or any(host.state is not HostState.UP for host in hosts)
 
     def with_room(self) -> frozenset[int]:
-        """Return the tenants that have a host which takes plans in."""
+        """Return the tenants with a host that accepts plans."""
         return self._state.with_room()
 
     def stand_alone(self) -> list[PlanKey]:
-        """Return the plans that have ended hosts so often that they get no place in one."""
+        """Return the plans that get no place in a host because they ended hosts too often."""
         now_ms = self._clock.monotonic_ms()
         return [key for key in self._state.blamed() if self._state.stands_alone(key, now_ms)]
 
@@ -170,7 +170,7 @@ class Hosts:
         )  # fmt: skip
 
     def shape(self) -> tuple[tuple[str, str, int], ...]:
-        """Return what of `reports` is news at once."""
+        """Return the part of `reports` whose changes are reported at once."""
         return tuple((host.name, host.state.value, len(host.seats)) for host in self._state.hosts.values())
 
     def close(self) -> None:
@@ -269,7 +269,7 @@ class Hosts:
             died = self._died.get(one.host, CANCELLED)
             if one.reason == died.reason:
                 return died
-            return Ending(one.reason, HOST_ENDED, host=address, process_id=process_id)  # the driver had it ended
+            return Ending(one.reason, HOST_ENDED, host=address, process_id=process_id)  # the driver ended it
         if not hosted.code:
             return CANCELLED
         return Ending(

@@ -1,4 +1,4 @@
-"""Options for a quick start of Spark's Java processes, so that a killed driver or executor is back soon.
+"""Java options that shorten the start of Spark's processes, so that a killed driver or executor restarts quickly.
 
 A large part of what a driver or an executor does until it can work is reading classes out of hundreds of jars. Java can
 write those that a process has loaded to an archive when it ends, and map them from there the next time (dynamic class
@@ -29,7 +29,7 @@ collector, and also takes less memory.
 """
 
 ARCHIVE = Path(sys.prefix) / "share" / "cep" / "spark-classes.jsa"
-"""It belongs to the jars of this environment."""
+"""The archive of classes, which belongs to the jars of this environment."""
 
 MADE_WITHIN_S = 240.0
 
@@ -83,7 +83,7 @@ def _write(path: Path) -> None:
     gateway: Any = context._gateway
     session.stop()
     gateway.shutdown()
-    gateway.proc.stdin.close()  # the sign for Java to end
+    gateway.proc.stdin.close()  # makes Java end
     gateway.proc.wait()
 
 

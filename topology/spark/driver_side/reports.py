@@ -1,4 +1,4 @@
-"""Builds the driver's report on each topology, again only where something has changed."""
+"""Build the driver's report on each topology, and cache it until something changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TopologyReports:
         self._known: dict[RunId, tuple[tuple[RunState, str, int, int, CheckpointsView], TopologyReport]] = {}
 
     def of(self, runs: TopologyRuns, checkpoints: CheckpointService) -> tuple[TopologyReport, ...]:
-        """Return the report of each topology: the same object as before where it says the same."""
+        """Return the report of each topology, the same object as before if it has not changed."""
         before, self._known = self._known, {}
         for run_id, run in runs.runs.items():
             view = checkpoints.view(*run_id)
@@ -89,7 +89,7 @@ class IncrementalReports:
         return RegistrationReport(self._number, changed, told, base=self._known_number, gone=gone, differ=differ)
 
     def answered(self, knows: int) -> bool:
-        """Note that the manager has the report `knows` (0: none); return whether that is what was reported last."""
+        """Record that the manager has the report `knows` (0: none). Return whether that is the last one."""
         known = knows == self._number
         if not known:
             self.unanswered()
@@ -100,7 +100,7 @@ class IncrementalReports:
         return known
 
     def unanswered(self) -> None:
-        """Note that it is unknown what the manager has: the next report is whole."""
+        """Record that the manager's state is unknown, so that the next report is complete."""
         self._known_number, self._known, self._known_savepoints = 0, {}, ()
 
 

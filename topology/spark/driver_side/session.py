@@ -26,8 +26,8 @@ CANCELLED = Ending("cancelled")
 
 BASE_CONF = {
     "spark.python.daemon.module": "topology.spark.executor_side.daemon",
-    "spark.python.worker.reuse": "false",  # a topology leaves no memory behind for the next one
-    "spark.python.task.killTimeout": "500ms",  # a stage that hangs is killed so soon after its job was cancelled
+    "spark.python.worker.reuse": "false",  # do not reuse Python workers, so that a topology leaves no memory behind
+    "spark.python.task.killTimeout": "500ms",  # how soon a hung stage is killed after its job was cancelled
     "spark.task.maxFailures": "1",
     # The web page of Spark has no authentication: it is served only where `spark.conf` asks for it, and can then kill
     # nothing. The driver reads tasks and executors from Spark's status store, which needs no page.
@@ -86,7 +86,7 @@ class SparkJob(Protocol):
     """The job that runs the tasks of one topology."""
 
     def start(self) -> None:
-        """Have the tasks started."""
+        """Start the tasks."""
 
     def cancel(self) -> None:
         """End the tasks."""
@@ -148,7 +148,7 @@ class BarrierJob:
     def _run(self) -> None:
         tasks, cores = self._tasks, self._cores
         try:
-            # Python's end is waited for all the same, and Java's thread would do so without a rest once interrupted.
+            # not interrupted: Java's thread would then wait for Python's end in a busy loop
             self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
             rows = self._context.parallelize(range(tasks), tasks)
             if cores > 1 and not str(self._context.master).startswith("local"):

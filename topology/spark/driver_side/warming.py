@@ -1,4 +1,4 @@
-"""Python starts on executors before any topology is put there."""
+"""Warm up executors: start Python on them before any topology is placed there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.spark.driver_side.executors import Executor
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_MS = 2_000
-"""Longer than the delay until the list shows what has just happened."""
+"""Longer than the delay until the list of executors reflects recent events."""
 LONGEST_PAUSE_MS = 60_000
 
 

@@ -1,4 +1,4 @@
-"""Spark's Python daemon with the stages' code and the engine's loops already loaded: its workers start at once.
+"""Spark's Python daemon with the code of stages and the compiled engine preloaded, so that its workers start at once.
 
 Spark starts it by name (`spark.python.daemon.module`) wherever an executor runs.
 """
@@ -19,7 +19,7 @@ SHARED = (
     "topology.spark.executor_side.task",
     "topology.spark.executor_side.stage_host",
 )
-"""Loaded once here, shared by all forked workers."""
+"""Modules that are loaded once here and shared by all forked workers."""
 
 
 def without_archives(path: list[str]) -> list[str]:
@@ -44,7 +44,7 @@ def main() -> None:
         import_module(name)
     import_module("topology.warm_up").warm_up()
     gc.collect()
-    gc.freeze()  # a collection in a worker would touch, and so copy, all that it shares with this process
+    gc.freeze()  # a garbage collection in a worker would write to, and so copy, all shared memory
     daemon.manager()
 
 

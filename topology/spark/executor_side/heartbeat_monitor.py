@@ -1,12 +1,12 @@
-"""Ends stages that hang, on the host where they run.
+"""A monitor that kills hung stages on their host.
 
     daemon ──forks──▶ monitor ◀──a pipe── beats ── stage, stage, …       silent for longer than its lease: SIGKILL
        └─────forks──▶ stage, stage, …
 
-The driver takes a silent task for lost and has its topology start again. But Spark checks only every other second
-whether the job of a task was cancelled, and a hung process occupies its slot as long as it exists: if no other slot is
-free, the topology waits. The monitor is a small process of each daemon of an executor; it reads heartbeats, and only
-what stops the whole host can stop it.
+The driver declares a silent task lost and restarts its topology. But Spark checks only every other second whether the
+job of a task was cancelled, and a hung process occupies its slot as long as it exists: if no other slot is free, the
+topology waits. The monitor is a small child process of each executor's Python daemon. It reads heartbeats, and only
+stops if the whole host does.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 LOOK_MS = 100
 """Interval at which the monitor checks for silent processes."""
 GRACE_MS = 500
-"""How much longer than the driver the monitor waits, because the driver reports the cause."""
+"""How much longer than the driver the monitor waits, so that the driver can report the cause first."""
 NAME_AT = Path("/proc/self/comm")
 """The file to which a process writes its name for lists of processes (proc(5))."""
 _BEAT = struct.Struct("=qq")
-"""Process id, and for how many milliseconds it may be silent from now on: 0 when it leaves."""
+"""A heartbeat: process id, and for how many milliseconds it may be silent from now on (0: it ends)."""
 
 
 Waits = Mapping[int, int]
@@ -46,10 +46,10 @@ def _no_waits(_process_id: int) -> Waits:
 
 @dataclass(slots=True)
 class HeartbeatDeadlines:
-    """Until when each process has to beat again, by its id. `now_ms` is the time of the last look.
+    """The deadline of each process's next heartbeat, by process id. `now_ms` is the time of the last check.
 
-    A process that is half way to its end is observed: on a busy host its threads may be waiting for a processor. Time
-    that they have spent waiting since then is added to what it may be silent for.
+    From half of its lease on a silent process is observed: on a busy host its threads may be waiting for a processor.
+    The time that they wait extends its deadline.
     """
 
     now_ms: int
@@ -104,7 +104,7 @@ class HeartbeatDeadlines:
 
 
 class HeartbeatMonitor:
-    """A process's way to its monitor."""
+    """The connection of a process to its monitor."""
 
     def __init__(self) -> None:
         self._beats = -1
@@ -150,7 +150,7 @@ class HeartbeatMonitor:
         try:
             os.write(self._beats, _BEAT.pack(os.getpid(), lease_ms))
         except BlockingIOError:
-            pass  # the monitor stands still: it will see that the pipe was full
+            pass  # the monitor is stopped; it will detect that the pipe was full
         except OSError as error:
             logger.warning("this process is no longer monitored: %s", error)
             self._beats = -1
@@ -161,7 +161,7 @@ HEARTBEAT_MONITOR = HeartbeatMonitor()
 
 
 class _Guard:
-    """The monitor's own side: handles of the processes that it watches, which are children of `daemon`."""
+    """The monitor process, with handles of the watched processes, which are children of `daemon`."""
 
     def __init__(self, daemon: int) -> None:
         self._daemon = daemon
@@ -170,8 +170,8 @@ class _Guard:
     def stand(self, beats: int) -> None:
         """Read `beats` until no process is left that could write there."""
         for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # the pipe says when it is over
-        os.close(os.pidfd_open(os.getpid()))  # an error here says that this kernel has none
+            signal.signal(number, signal.SIG_IGN)  # the pipe is closed when all writers have ended
+        os.close(os.pidfd_open(os.getpid()))  # an error here means that this kernel does not support pidfds
         watch = HeartbeatDeadlines(_now_ms(), waits_of=waits_of)
         room = fcntl.fcntl(beats, fcntl.F_GETPIPE_SZ)
         poller = select.poll()
@@ -221,7 +221,7 @@ def waits_of(process_id: int) -> Waits:
 
 
 def _parent_of(process_id: int) -> int:
-    """0 when the process no longer exists."""
+    """Return the parent of the process; 0 if the process no longer exists."""
     try:
         stat = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):

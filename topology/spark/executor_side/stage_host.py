@@ -1,9 +1,9 @@
-"""The body of a stage host: a Spark task that runs the tasks of many plans of one tenant, as its driver says.
+"""The body of a stage host: a Spark task that runs the tasks of many plans of one tenant, as ordered by its driver.
 
     main thread     HostLoop: turns of all tasks, one after the other (`topology/stages/hosts/host_loop.py`)
-    builder         makes tasks and reads the states that they begin from, so that no plan waits for another's beginning
-    control         registers all tasks at the manager
-    driver          checkpoints of all tasks, orders and registrations of the host, and the watch over the main thread
+    builder         creates tasks and reads their states, so that no plan waits for the start of another
+    control         registers all tasks with the manager
+    driver          checkpoints of all tasks, orders and registrations of the host, and monitoring of the main thread
 
 A plan that fails ends alone. A failure that cannot be isolated, such as a turn that does not return, ends the process.
 Each plan then starts again from its checkpoint, and the one that was running gets a strike.
@@ -63,7 +63,7 @@ paced_logger = PacedLog(logger)
 FIRST_HEARTBEAT_MS = 100
 """Interval at which the host registers until the driver has answered."""
 HANG_MS = 30_000
-"""A turn that takes this long ends the host, if other plans wait for theirs.
+"""The length of a turn that ends the host if other plans wait for theirs.
 
 Reading a large state, or compiling on a busy machine, takes some seconds.
 """
@@ -78,8 +78,8 @@ TaskId = tuple[PlanKey, int, int]
 class _Hosted:
     """A task in the host.
 
-    It has `begun` once it is being built, and `ends` when it was ordered to. `ended` is what the driver is to hear of
-    its end, and `reported` the number of the first registration that said so.
+    It has `begun` once it is being built, and `ends` when it was ordered to. `ended` is the report of its end for the
+    driver, and `reported` the number of the first registration with this report.
     """
 
     key: PlanKey
@@ -104,7 +104,7 @@ def run_host(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
 
 
 class StageHost:
-    """Make `run` return in the main thread."""
+    """A stage host; `run` is called in the main thread."""
 
     def __init__(self, assignment: HostAssignment, address: str, insight: Inspection, opened: ExitStack) -> None:
         """Create a host; `opened` closes what it opens."""
@@ -148,7 +148,7 @@ class StageHost:
         self._agents = HostAgents(assignment.priority, self._each_turn, self._socket)
 
     def run(self) -> None:
-        """Run what the driver says."""
+        """Run until the driver ends the host."""
         gc.collect()
         gc.freeze()  # existing objects stay: garbage collections need not visit them while events wait
         self._control.start()
@@ -195,13 +195,13 @@ class StageHost:
     def _build(self, task_id: TaskId, data: bytes) -> None:
         with self._lock:
             hosted = self._hosted.get(task_id)
-            if hosted is None or hosted.ended is not None:  # it was ended while it waited
+            if hosted is None or hosted.ended is not None:  # ended while it waited
                 return
             hosted.begun = True
         self._note_change()
         try:
             refuse_beyond_files()
-        except TopologyError as failure:  # not the plan's fault: it may find room in another host
+        except TopologyError as failure:  # not caused by the plan, which may start in another host
             self._note_end(hosted, task_id, failure)
             return
         try:
@@ -238,7 +238,7 @@ class StageHost:
         self._loop.add(task, timing, partial(self._task_ended, task_id), turned)
 
     def _note_change(self) -> None:
-        """Have the driver hear at once what runs here; in any thread."""
+        """Report the running tasks to the driver at once. Any thread may call this."""
         self._changed = True
         self._agents.wake()
 
@@ -249,7 +249,7 @@ class StageHost:
     # ---- the thread that speaks with the driver ---------------------------------------------------------------------
 
     def _gone(self, task_id: TaskId) -> None:
-        """Finish what a task had to send and to write."""
+        """Finish sending and writing for a task that has ended."""
         hosted = self._hosted[task_id]
         failure = hosted.failure
         if isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE:
@@ -308,7 +308,7 @@ class StageHost:
                         return
                     self._hosted[task_id] = _Hosted(key)
                     self._changed = True
-                logger.info("task comes: topology=%s epoch=%d attempt=%d", key.topology(), epoch, attempt)
+                logger.info("task received: topology=%s epoch=%d attempt=%d", key.topology(), epoch, attempt)
                 self._builder.submit(self._build, task_id, assignment)
             case EndTask(key=key, epoch=epoch, attempt=attempt):
                 self._end(key, epoch, attempt)
@@ -319,9 +319,9 @@ class StageHost:
                 logger.warning("unexpected order of the driver: type=%s", message.TYPE)
 
     def _end(self, key: PlanKey, epoch: int, attempt: int) -> None:
-        """End a task; one that has not come, and will not, is reported as ended, and so is one that still waits.
+        """End a task. A task that never arrived here, or that still waits, is reported as ended.
 
-        The driver repeats its order until it hears that.
+        The driver repeats its order until it gets this report.
         """
         with self._lock:
             hosted = self._hosted.get((key, epoch, attempt))
@@ -362,14 +362,14 @@ class StageHost:
         return one.ended or HostedTask(*task_id, state)
 
     def _watch(self, now_ms: int) -> None:
-        """End the process if its main thread does not return, and the largest plan when memory runs out."""
+        """End the process if its main thread hangs, and the largest plan when memory runs out."""
         if self._exit_ms is not None and now_ms >= self._exit_ms:
             os._exit(FENCED_EXIT_CODE)
         busy = self._loop.busy
         if busy is not None:
             task, since_ms = busy
             most_ms = self._settings.stop_timeout_ms if task.stopping else HANG_MS
-            alone = self._count() < 2 and not task.stopping  # no other plan waits: as in a task with its own process
+            alone = self._count() < 2 and not task.stopping  # no other plan waits, as in a task with its own process
             if now_ms - since_ms >= most_ms and not alone:
                 logger.error("a plan does not return, its host stops: topology=%s", task.topology.run())
                 os._exit(FENCED_EXIT_CODE)

@@ -60,7 +60,7 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
 
 
 def start_task_log(config: LogConfig, name: str) -> LogBuffer:
-    """Start the log of this task, without what ran in this process before.
+    """Start the log of this task, without records of earlier tasks in this process.
 
     A file that cannot be written on this host is omitted.
     """

@@ -1,6 +1,6 @@
-"""What the driver passes to Spark's tasks.
+"""Entry points of Spark's tasks, which the driver passes to Spark.
 
-It is the name of the code of a task: only executors load and run it.
+They import the code of tasks lazily, so that only executors load it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The threads of a stage host that speak for all of its tasks: one with the managers, one with the driver."""
+"""The threads of a stage host that communicate for all of its tasks: one with the managers, one with the driver."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ paced_logger = PacedLog(logger)
 PARENT_S = 0.5
 """Interval at which a host checks whether the process that started it still runs."""
 REFRESH_LOOK_S = 0.2
-"""While many tasks register, it looks so often whether the others are to be refreshed."""
+"""How often a host checks whether other tasks must be refreshed while many tasks register."""
 RETRY_S = 0.5
-"""After a request that no manager answered, the host waits so long before it asks again for any task."""
+"""How long a host waits after a request that no manager answered before its next request."""
 
 
 class StatusRequest(threading.Event):
-    """The wish of one task to have its manager asked at once; it wakes the thread that asks for all."""
+    """An event by which a task requests to be registered at once; it wakes the thread that registers all tasks."""
 
     def __init__(self, wake: threading.Event) -> None:
         super().__init__()
@@ -58,20 +58,20 @@ class _Registered:
     speaker: TaskReporter
     due_s: float = 0.0
     answered: bool = False
-    """A manager has taken a registration of it."""
+    """Whether a manager has accepted a registration of it."""
     reported: object | None = None
-    """What the manager knows of it: `standing` as of its last registration; None when that must be said again."""
+    """Its `standing` at the last registration; None if it must be registered again."""
     turned: bool = True
-    """It has had a turn since it was compared with that: its status changes only in turns."""
+    """Whether it had a turn since the last comparison, since its status only changes in turns."""
     same: bool = False
-    """Whether it was the same then."""
+    """The result of the last comparison."""
     reference: RefreshedTask = field(init=False)
 
     def __post_init__(self) -> None:
         self.reference = self.speaker.reference()
 
     def note_turn(self) -> None:
-        """Compare what is reported with what is the next time; called by any thread."""
+        """Compare the status with the report at the next check. Any thread may call this."""
         self.turned = True
 
     def is_unchanged(self) -> bool:
@@ -79,17 +79,17 @@ class _Registered:
         if self.reported is None or self.task.asks.is_set():
             return False
         if self.turned:
-            self.turned = False  # before the look: a turn during it calls for another one
+            self.turned = False  # before the comparison, since a turn during it requires another one
             self.same = self.reported == self.speaker.standing()
         return self.same
 
     def note_reported(self, standing: object | None) -> None:
-        """Note what the manager knows of the task; None: what it is must be said again."""
+        """Record the status that the manager has (None: the task must be registered again)."""
         self.reported, self.turned = standing, True
 
 
 class HostControl(threading.Thread):
-    """Registers all tasks of the host at the manager, each when it is due, until `close`."""
+    """Registers all tasks of the host with the manager, each when it is due, until `close`."""
 
     def __init__(
         self, client: ControlClient, priority: ControlPriority, orphaned: Callable[[], None], host: str = ""
@@ -107,13 +107,13 @@ class HostControl(threading.Thread):
         self._gone: list[_Registered] = []
         self._closing = False
         self._host = host
-        # Another process of the same host's name counts from elsewhere: its lists are not taken for those of this one.
+        # random, so that lists of another process with the same host name are not confused with those of this one
         self._version = secrets.randbits(48)
         self._refreshed: tuple[RefreshedTask, ...] = ()
         self._refresh_s = 0.0
 
     def add(self, task: Task, speaker: TaskReporter) -> Callable[[], None]:
-        """Speak for `task` from now on; called by any thread. Return what to call after each turn of it."""
+        """Register `task` from now on, and return what to call after each of its turns. Any thread may call this."""
         registered = _Registered(task, speaker)
         with self._lock:
             self._registered.append(registered)
@@ -121,7 +121,7 @@ class HostControl(threading.Thread):
         return registered.note_turn
 
     def remove(self, task: Task) -> None:
-        """Speak no more for `task`, which has ended; called by any thread."""
+        """Stop registering `task`, which has ended. Any thread may call this."""
         with self._lock:
             self._gone += [one for one in self._registered if one.task is task]
             self._registered = [one for one in self._registered if one.task is not task]
@@ -149,7 +149,7 @@ class HostControl(threading.Thread):
                 one.task.asks.clear()
                 if not self._speak(one):
                     break
-                # Hundreds may have to speak, and the leases of the others do not wait for them.
+                # hundreds of tasks may have to register, which must not delay the refresh of the others
                 if time.monotonic() - look_s >= REFRESH_LOOK_S:
                     look_s = self._refresh_due(registered)
             else:
@@ -164,7 +164,7 @@ class HostControl(threading.Thread):
             one.speaker.close()
 
     def _speak(self, one: _Registered) -> bool:
-        """Speak for one task, and return False when no manager answers, so that the other tasks do not ask in turn."""
+        """Register one task. Return False when no manager answers, so that other tasks do not try in turn."""
         standing = one.speaker.standing()
         one.note_reported(None)
         try:
@@ -179,7 +179,7 @@ class HostControl(threading.Thread):
             one.answered = True
         if reason is None and one.speaker.steady:
             one.note_reported(standing)
-            # All unchanged tasks are reported together.
+            # all unchanged tasks are refreshed together
             one.due_s = max(self._refresh_s, time.monotonic())
             return True
         one.due_s = time.monotonic() + one.speaker.heartbeat_ms / 1000
@@ -188,8 +188,8 @@ class HostControl(threading.Thread):
     def _refresh_due(self, registered: list[_Registered]) -> float:
         """Refresh the tasks that the manager knows if that is due, and return the time.
 
-        Those that have more to say, such as that they wait for a worker, are among them: hundreds of them take longer
-        than a lease to say it.
+        Tasks that must register, for example because they wait for a worker, are refreshed, too, since registering
+        hundreds of them takes longer than a lease.
         """
         now_s = time.monotonic()
         known = [one for one in registered if one.answered]
@@ -198,7 +198,7 @@ class HostControl(threading.Thread):
         return now_s
 
     def _refresh(self, known_tasks: list[_Registered]) -> None:
-        """Send the manager one heartbeat for all of these tasks, as they were registered last."""
+        """Send one heartbeat for all of these tasks to the manager."""
         unchanged = [one for one in known_tasks if one.is_unchanged()]
         tasks = tuple(one.reference for one in known_tasks)
         known = tasks == self._refreshed
@@ -206,7 +206,7 @@ class HostControl(threading.Thread):
             self._version, self._refreshed = self._version + 1, tasks
         try:
             answer = self.client.request(RefreshTasks(self._host, self._version, () if known else tasks))
-            if isinstance(answer, TasksRefreshed) and not answer.known:  # another manager leads by now
+            if isinstance(answer, TasksRefreshed) and not answer.known:  # another manager leads now
                 answer = self.client.request(RefreshTasks(self._host, self._version, tasks))
         except RequestRejectedError as refusal:
             paced_logger.problem("refresh", "manager refused: code=%s reason=%s", refusal.reason_code, refusal)
@@ -246,7 +246,7 @@ class _Watched:
     written: Future[None] | None = None
     until_s: float = 0.0
     has_news: bool = False
-    """It is among those that the thread was woken for."""
+    """Whether it is among the tasks that the thread was woken for."""
 
 
 @dataclass(slots=True)
@@ -258,14 +258,14 @@ class _Changes:
 class HostAgents(threading.Thread):
     """Communicates with the coordinator of checkpoints for all tasks of the host, until `close`.
 
-    It waits for what comes from the driver, for news of a task, and for the time at which something is due. `each_turn`
-    is called whenever it was woken; it watches over the host.
+    It waits for messages from the driver, for changes of a task, and for due times. `each_turn` is called at each
+    wakeup and monitors the host.
     """
 
     def __init__(
         self, priority: ControlPriority, each_turn: Callable[[set[zmq.Socket[bytes]]], int], *also: zmq.Socket[bytes]
     ) -> None:
-        """`each_turn` gets the sockets that can be read, `also` among them, and returns when to be called again."""
+        """Create the thread. `each_turn` gets the readable sockets, including `also`, and returns its next due time."""
         super().__init__(name="driver of the stage host", daemon=True)
         self._priority = priority
         self._each_turn = each_turn
@@ -274,18 +274,18 @@ class HostAgents(threading.Thread):
         self._changes = _Changes()
         self._watched: dict[_Watched, None] = {}
         self._owners: dict[Any, _Watched] = {}
-        """Whose each socket is."""
+        """The task of each socket."""
         self._news: deque[_Watched] = deque()
-        """Tasks that have something to say; added to by any thread."""
+        """Tasks with pending reports; any thread may add to them."""
         self._leaving: list[_Watched] = []
-        """Tasks that have ended, and write their last states."""
+        """Tasks that have ended and are writing their last states."""
         self._wakes: WakeTimes[_Watched] = WakeTimes()
         self._wakeup = Wakeup()
         self._ready = ReadySockets()
         self._closing = False
 
     def add(self, task: Task, speaker: CheckpointReporter, gone: Callable[[], None]) -> Callable[[], None]:
-        """Speak for `task` from now on; `gone` is called in this thread when it has left.
+        """Communicate for `task` from now on; `gone` is called on this thread when it has finished.
 
         Return what to call after each turn of the task.
         """
@@ -296,13 +296,13 @@ class HostAgents(threading.Thread):
         return partial(self._note_turn, watched)
 
     def leave(self, task: Task) -> None:
-        """Speak no more for `task`, which has ended, once its last states are written."""
+        """Stop communicating for `task`, which has ended, once its last states are written."""
         with self._lock:
             self._changes.leaves.append(task)
         self._wakeup.ring()
 
     def wake(self) -> None:
-        """Have `each_turn` called soon; in any thread."""
+        """Call `each_turn` soon. Any thread may call this."""
         self._wakeup.ring()
 
     def close(self) -> None:
@@ -329,7 +329,7 @@ class HostAgents(threading.Thread):
             called = {self._owners[source]: None for source in readable if source in self._owners}
             while self._news:
                 watched = self._news.popleft()
-                watched.has_news = False  # before the look: what happens during it calls for another one
+                watched.has_news = False  # before the check, since changes during it require another one
                 called[watched] = None
             for one in called | self._wakes.take_due(now_ms):
                 if one in self._watched:
@@ -343,7 +343,7 @@ class HostAgents(threading.Thread):
         self._ready.close()
 
     def _note_turn(self, watched: _Watched) -> None:
-        """Wake the thread when the task has something to say after a turn; called by the thread of the turns."""
+        """Wake the thread if the task has a report after a turn; called by the thread of the turns."""
         if not watched.has_news and watched.speaker.has_news():
             watched.has_news = True
             self._news.append(watched)
@@ -352,7 +352,7 @@ class HostAgents(threading.Thread):
     def _speak(self, one: _Watched, readable: set[Any], now_ms: int) -> None:
         try:
             one.speaker.speak(readable=one.speaker.socket in readable)
-        except Exception as defect:  # the border between plans
+        except Exception as defect:  # isolates plans from each other
             logger.exception("no further reports about checkpoints: topology=%s", one.task.topology.run())
             one.task.stop(defect)
         self._ready.used(one.speaker.socket)
@@ -377,7 +377,7 @@ class HostAgents(threading.Thread):
         for one in list(self._leaving):
             if one.written is not None and not one.written.done() and time.monotonic() < one.until_s:
                 continue
-            with suppress(Exception):  # what could not be sent is known to be lost
+            with suppress(Exception):  # unsent reports are known to be lost
                 one.speaker.speak(readable=False)
             self._leaving.remove(one)
             del self._watched[one], self._owners[one.speaker.socket]

@@ -1,8 +1,8 @@
-"""The loop of a stage host: gives turns to the tasks of many plans, one after the other.
+"""The loop of a stage host, which schedules the tasks of many plans in turn.
 
-It runs in the main thread, since only there can calls of a plan's own code be stopped (see `call_timer`). It waits for
-all sockets of all tasks at once, so a plan that has nothing to do costs a tick every few seconds, and a turn of one
-plan costs nothing for all others. What a task raises ends that task alone.
+It runs in the main thread, since calls of a plan's own code can only be stopped there (see `call_timer`). It waits for
+all sockets of all tasks at once, so an idle plan costs a tick every few seconds, and a turn of one plan does not cost
+the others. An error of a task ends only that task.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from topology.stages.tasks.usage import TaskTime
 logger = logging.getLogger(__name__)
 
 TURN_MS = 20
-"""A task that has more to do than this waits for its next turn, as long as other plans are in the host."""
+"""The maximum length of a turn while other plans are in the host."""
 IDLE_TICK_MS = 1_000
-"""How often a task ticks that has nothing to do: links must beat well within their lease."""
+"""How often an idle task ticks: links must send heartbeats well within their lease."""
 REST_TICK_MS = 30_000
-"""How often it ticks when besides it is connected, and its checkpoints hold all that it has: links share heartbeats."""
+"""How often an idle task ticks that is connected and whose checkpoints are current: links share heartbeats."""
 WAIT_MS = 1_000
-"""How long a host waits at most; a wakeup ends the wait."""
+"""The maximum wait of a host; a wakeup ends it."""
 
 Ended = Callable[[BaseException | None], None]
-"""Called by the loop when a task has ended and is closed, with its error if there is one."""
+"""Called by the loop when a task has ended and is closed, with its error, if any."""
 
 
 def _nothing() -> None:
@@ -42,7 +42,7 @@ def _nothing() -> None:
 
 
 class HostedTime(TaskTime):
-    """Counts the processor time of the turns of one task: the process is not its own."""
+    """Counts the processor time of the turns of one task, since it shares its process."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class _Member:
     ended: Ended
     turned: Callable[[], None]
     sources: list[Any] = field(default_factory=list)
-    """What is waited for on its behalf."""
+    """The sources that the loop waits for on its behalf."""
 
 
 class HostLoop:
-    """`run` gives turns until `stop` was called and all tasks have ended."""
+    """Schedules tasks; `run` returns after `stop` when all tasks have ended."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class HostLoop:
     ) -> None:
         """`at_work` is called before each turn with the task that gets it, and with None after it.
 
-        `tick` is called with the monotonic time between turns, and returns when it wants to be called again. `ready`
-        is what the loop waits with; it is closed with the loop.
+        `tick` is called with the monotonic time between turns, and returns when to be called again. The loop waits with
+        `ready` and closes it.
         """
         self._clock = clock
         self._at_work = at_work
@@ -88,25 +88,25 @@ class HostLoop:
         self._ready = ready or ReadySockets()
         self._ready.add(self._wakeup.handle)
         self._owners: dict[Any, _Member] = {}
-        """Whose each source is that is waited for."""
+        """The task of each source."""
         self._stopping = False
         self.busy: tuple[Task, int] | None = None
-        """The task that has its turn, and since when (monotonic milliseconds); read by other threads."""
+        """The task that has the turn, and since when (monotonic milliseconds); read by other threads."""
         self.turns = 0
-        """How many turns were given so far; read by other threads."""
+        """The number of turns so far; read by other threads."""
 
     def add(self, task: Task, time: HostedTime, ended: Ended, turned: Callable[[], None] = _nothing) -> None:
-        """Give turns to `task` from now on, and call `turned` after each of them; called by any thread."""
+        """Schedule `task` from now on, and call `turned` after each of its turns. Any thread may call this."""
         self._new.put(_Member(task, time, ended, turned))
         self._wakeup.ring()
 
     def stop(self) -> None:
-        """End all tasks, and then `run`; called by any thread."""
+        """End all tasks, then make `run` return. Any thread may call this."""
         self._stopping = True
         self._wakeup.ring()
 
     def run(self) -> None:
-        """Give turns; in the main thread."""
+        """Run the loop in the main thread."""
         try:
             while not (self._stopping and not self._members and self._new.empty()):
                 self._round()
@@ -139,7 +139,7 @@ class HostLoop:
                 self._give(member, readable)
 
     def _watch(self, member: _Member, sockets: list[Any]) -> None:
-        """Wait for these sockets of `member`, and for its wakeup; it has used all of them."""
+        """Wait for these sockets of `member`, all of which it has used, and for its wakeup."""
         wanted = [member.task.wakeup, *sockets]
         for source in [one for one in member.sources if one not in wanted]:
             self._ready.remove(source)
@@ -195,7 +195,7 @@ class HostLoop:
             failure = None
         try:
             task.close()
-        except Exception as defect:  # the border between plans: the others must continue
+        except Exception as defect:  # isolates plans: the others must continue
             logger.exception("a task could not be closed: topology=%s", task.topology.run())
             failure = failure or defect
         member.ended(failure or task.failure)

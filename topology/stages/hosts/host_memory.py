@@ -1,4 +1,4 @@
-"""Keeps a stage host within its means: memory, of which the plan that holds most goes first, and open files."""
+"""Resource limits of a stage host: memory (the plan with the largest state is stopped first) and open files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from topology.stages.tasks.usage import memory_bytes
 logger = logging.getLogger(__name__)
 
 LOOK_MS = 100
-"""How often the host looks how much memory it holds."""
+"""Interval of checks of the host's memory."""
 AGAIN_MS = 5_000
-"""After a plan was stopped the memory has so long to become free before the next one is."""
+"""How long memory may take to become free after a plan was stopped, before the next one is stopped."""
 
 
 FILES_OF_A_TASK = 64
-"""More files than a plan of some streams opens. ZeroMQ ends the whole process when it can open no more."""
+"""More files than a plan of some streams opens. ZeroMQ aborts the process when it cannot open any more."""
 
 
 def raise_file_limit() -> None:
@@ -51,11 +51,11 @@ class HostMemory:
         self._turns = -1
 
     def due_ms(self, turns: int) -> int | None:
-        """Return when to `look` next, after so many turns of all tasks; None: not before another turn."""
+        """Return when to `look` next after `turns` turns of all tasks; None: not before another turn."""
         return self._next_ms if self._limit_bytes and turns != self._turns else None
 
     def is_due(self, now_ms: int, turns: int) -> bool:
-        """Return whether to `look`: a host without turns holds what it held."""
+        """Return whether to `look`: the memory of a host without turns does not change."""
         due_ms = self.due_ms(turns)
         return due_ms is not None and now_ms >= due_ms
 
@@ -71,13 +71,13 @@ class HostMemory:
         if held_bytes <= self._limit_bytes or not working:
             return None
         largest = max(working, key=held_state)
-        self._next_ms, self._turns = now_ms + AGAIN_MS, -1  # it is looked at again though nothing happens
+        self._next_ms, self._turns = now_ms + AGAIN_MS, -1  # check again even without turns
         largest.stop(TopologyError("memory-limit", describe(held_bytes, self._limit_bytes, len(tasks), largest)))
         return largest
 
 
 def held_state(task: Task) -> int:
-    """Return how many bytes of state the task holds, as it has measured last."""
+    """Return the size of the task's state at its last measurement."""
     return sum(held.bytes for report in task.reports for held in report.held)
 
 

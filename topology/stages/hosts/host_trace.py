@@ -1,8 +1,8 @@
-"""What tells, after a stage host has died, which plan was at work in it: a small file in memory that outlives it.
+"""Trace files, which show which plan was running when a stage host died: small memory-mapped files that survive it.
 
-The host writes the plan's key before each turn and takes it away after it, which costs no system call. It holds a lock
-on its file as long as it lives, so another host of the machine knows a file whose host is dead, and reads it. Each
-driver process has a folder for the hosts that it starts: hosts of other drivers and systems never read files in it.
+The host writes the plan's key before each turn and clears it afterwards, which needs no system call. It locks its file
+while it runs, so other hosts on the machine detect the files of dead hosts and read them. Each driver process has a
+folder for its hosts, so that hosts of other drivers and systems never read files in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cep_common.ids import PlanKey
 from cep_common.process.private_folders import make_private
 
 STALE_S = 24 * 60 * 60
-"""A folder that no host has used for so long is removed: its driver has ended, or starts no hosts here any more."""
+"""How long a folder may be unused until it is removed, since its driver has ended or starts no hosts here any more."""
 _SIZE = 4096
 _LENGTH = struct.Struct("=I")
 
@@ -31,7 +31,7 @@ _LENGTH = struct.Struct("=I")
 def default_folder(host: str) -> Path:
     """Return where `host` and the other hosts of its driver keep their files on this machine.
 
-    A host's name consists of what names its driver process, and a number (`StageHosts`).
+    A host's name consists of the name of its driver process and a number (`StageHosts`).
     """
     return Path(tempfile.gettempdir()) / f"cep-stage-hosts-{os.getuid()}" / host.rpartition("-")[0]
 
@@ -62,14 +62,14 @@ class HostTrace:
         self._memory[: _LENGTH.size] = _LENGTH.pack(len(data))
 
     def close(self) -> None:
-        """Take the file away: the host ends in order."""
+        """Remove the file, since the host ends in order."""
         self._path.unlink(missing_ok=True)
         self._memory.close()
         os.close(self._file)
 
 
 def left_behind(folder: Path) -> Iterator[tuple[str, PlanKey]]:
-    """Yield each host of `folder` that has died, with the plan that was at work then, and remove its file.
+    """Yield each dead host of `folder` with the plan that was running, and remove its file.
 
     This counts as a use of the folder, see `remove_stale`.
     """
@@ -79,7 +79,7 @@ def left_behind(folder: Path) -> Iterator[tuple[str, PlanKey]]:
     except FileNotFoundError:
         return
     for path in paths:
-        # Another process may have read and removed it, or its host is up.
+        # another process has read and removed it, or its host is up
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             key = _read(path)
             if key is not None:
@@ -108,7 +108,7 @@ def _read(path: Path) -> PlanKey | None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         data = os.pread(file, _SIZE, 0)
         if len(data) < _SIZE:
-            return None  # it is being made
+            return None  # it is being created
         path.unlink()
     finally:
         os.close(file)

@@ -1,4 +1,4 @@
-"""When each of many wants to be called next, at a cost that does not grow with those that wait."""
+"""A priority queue of wake-up times."""
 
 from __future__ import annotations
 

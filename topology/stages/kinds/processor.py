@@ -57,18 +57,18 @@ ENGINE = "engine"
 HELD = "held"
 """The part of the state that waits to be merged by event time."""
 SHARED = "shared"
-"""A part without content: other instances have the same state."""
+"""A part without content, for instances that share their state with others."""
 STORED = "stored"
-"""The part of the state that is not in the databases of stored tables yet."""
+"""The part of the state with changes that are not in the databases of stored tables yet."""
 
 OF_ANOTHER_APP = "snapshot-of-another-app"
 
 
 NEVER_MS = 10**12
 _NEXT_TO_NOTHING = 1_000
-"""Parts that hold no more bytes than this are not told of."""
+"""Parts of at most this size are not reported."""
 _LOOK_FOR_ROOM_MS = 50
-"""How often is looked whether changes of stored tables have gone to their databases."""
+"""Interval of checks whether changes of stored tables were written to their databases."""
 
 
 class Processor:
@@ -89,7 +89,7 @@ class Processor:
         settings: StageSettings,
         script_runner: ScriptRunner | None = None,
     ) -> None:
-        """Build instance `name` of `stage`; its scripts run at `script_runner`, None: in this process."""
+        """Build instance `name` of `stage`. Its scripts run in `script_runner`; None: in this process."""
         component = topology.component(stage.name)
         self.name = name
         self.statistics = InstanceStatistics(stage.name, PROCESSOR)
@@ -119,13 +119,13 @@ class Processor:
             app, settings, tenant=topology.key.tenant, exactly_once=topology.plan.delivery == "exactly-once"
         )
         self.stores = bool(self._stored)
-        """It has tables whose rows are in databases."""
+        """Its tables with rows in databases."""
         self._refused_rows = 0
         self._unsettled: list[Bundle] = []
-        """Bundles that are done, but for changes of stored tables that wait: their sender sends no more for now."""
+        """Finished bundles whose changes of stored tables wait. They stay unsettled to slow their senders down."""
         self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches, stored=self._stored.names)
         self.left: tuple[str, ...] = ()
-        """State that existed and could not be taken over, described for users."""
+        """Descriptions, for users, of state that could not be restored."""
         self._engine.add_failure_listener(self._note_failed)
         self._is_log = stage.sync == "log"
         self._replica: OriginEngine | None = None
@@ -136,7 +136,7 @@ class Processor:
         self._now_ms = 0
         self._produced: list[tuple[str, pa.RecordBatch, int]] = []
         self._clock_ms = NO_WATERMARK
-        """The processing time of what the engine makes."""
+        """The processing time of the engine's output."""
         self._next_ticket = 0
         self._said: tuple[int, bool, bool] = (NO_WATERMARK, False, False)
         self._said_ms = 0
@@ -183,14 +183,14 @@ class Processor:
         self.statistics.worked(0, started_ns, time.perf_counter_ns())
 
     def next_deadline_ms(self) -> int | None:
-        """Under event time only silence makes a deadline; the engine's own timers follow the watermark."""
+        """Return the next deadline. Under event time only silent channels have one: timers follow the watermark."""
         deadlines = [self._time.next_deadline_ms()] if self._time is not None else []
         if self._unsettled:
             deadlines.append(self._now_ms + _LOOK_FOR_ROOM_MS)
         if self._is_log and self._playback is None:
             deadlines.append(self._said_ms + TICK_MS)
         elif self._feeds_stages and self._time is not None and self._time.waits:
-            deadlines.append(self._said_ms + self._idle_ms // 4)  # so that those behind do not take it for silent
+            deadlines.append(self._said_ms + self._idle_ms // 4)  # so that downstream stages do not consider it silent
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def snapshot(self) -> Parts:
@@ -210,11 +210,11 @@ class Processor:
         return state
 
     def complete(self, checkpoint: int) -> None:
-        """Allow the changes that the complete `checkpoint` holds to be written to databases."""
+        """Release the changes in the complete `checkpoint`, which may be written to databases."""
         self._stored.complete(checkpoint)
 
     def abandon(self, checkpoint: int) -> None:
-        """Discard `checkpoint`, which will not be completed: a later one holds what it would have held."""
+        """Discard `checkpoint`, which will not be completed; a later one will include its changes."""
 
     def is_full(self) -> bool:
         """Return whether more changes of stored tables wait for their database than should."""
@@ -225,7 +225,7 @@ class Processor:
         return self._stored.is_drained()
 
     def rest(self) -> None:
-        """Count rows that wait to be merged as done for their senders, since the state is about to be transferred."""
+        """Settle rows that wait to be merged, since the state is about to be transferred."""
         if self._merger is not None:
             self._merger.settle_held()
         _settle(self._unsettled)
@@ -240,7 +240,7 @@ class Processor:
         return analyse_on_demand_query(parse_question(text), self._engine.app, self._registry)
 
     def refresh_tables(self) -> None:
-        """Take over what others have changed in stored tables, before a query reads them."""
+        """Reload rows of stored tables that others have changed, before a query reads them."""
         if self.stores:
             self._stored.refresh()
 
@@ -249,14 +249,14 @@ class Processor:
         return self._engine.query(query)
 
     def measure(self) -> None:
-        """Update `statistics` with what the engine holds now."""
+        """Update `statistics` with the size of the engine's state."""
         found = self._engine.statistics()
         parts = [ComponentState(part.kind, part.name, **asdict(part.size)) for part in found.state]
         strings = ComponentState("strings", "all", rows=found.strings, bytes=found.string_bytes)
         self.statistics.held = (*(part for part in parts if part.bytes > _NEXT_TO_NOTHING), strings)
 
     def follow_level(self) -> None:
-        """Have the engine report each query's work while the level of `statistics` is `detail`."""
+        """Let the engine report each query's work while the level of `statistics` is `detail`."""
         level = self.statistics.level
         self._engine.watch_queries(_Watch(self.statistics) if level == "detail" else None)
         if level == "off":
@@ -267,7 +267,7 @@ class Processor:
         self._stored.close()
 
     def tell_of_stores(self) -> None:
-        """Update `statistics` with databases that cannot be used now, and rows that they refused."""
+        """Update `statistics` with unavailable databases and refused rows."""
         for table, problem in self._stored.problems():
             if self.statistics.error("store-unreachable", f"table {table}: {problem}", self._now_ms):
                 logger.error("table is not in sync with its store: instance=%s table=%s reason=%s",
@@ -278,7 +278,7 @@ class Processor:
             self.statistics.error("store-refused", "rows were refused by the database", self._now_ms, refused)
 
     def _restore(self, state: bytes) -> None:
-        """Restore the engine from `state`; what an edited plan cannot take over is listed in `left`."""
+        """Restore the engine from `state`, and list the parts that an edited plan cannot use in `left`."""
         try:
             self._engine.restore(state)
         except SnapshotError as error:
@@ -343,7 +343,7 @@ class Processor:
             )
 
     def _go_on(self, at: SystemTime | EventTime | LogTime, done: Sequence[Bundle], now_ms: int) -> None:
-        """Pass on what the engine produced, and the progress of time."""
+        """Emit the engine's output and the progress of time."""
         merger, statistics = at.merger, self.statistics
         statistics.queued_events = merger.held_rows
         if merger.late:
@@ -366,7 +366,7 @@ class Processor:
         self._clock_ms = clock_ms
 
     def _give_out(self, finished: Sequence[Bundle], now_ms: int, watermark_ms: int, idle: bool, *, full: bool) -> None:
-        """Emit what the engine made of the `finished` bundles, and settle them when that has been passed on.
+        """Emit the engine's output for the `finished` bundles, and settle them when it has been passed on.
 
         `full`: time waits for a sender whose window is full. Results of its rows may wait in a stage behind this one,
         for that same time. A bundle without rows is emitted only when it carries a new watermark or `full`, or when

@@ -1,4 +1,4 @@
-"""The publisher stage: gives a topology's results to one worker."""
+"""The publisher stage, which sends a topology's results to one worker."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MAXIMUM_FRAME_ROWS = 8_192
 
 
 MAXIMUM_FRAME_BYTES = 16 * 1024 * 1024
-"""… and so many bytes, unless one row has more: the transport takes no frame of more than 64 MiB."""
+"""… and of bytes, unless a single row has more: the transport limits frames to 64 MiB."""
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut `batch` so that no part of several rows is too large for a frame."""
+    """Split `batch` so that no part of several rows is too large for a frame."""
     if not batch.num_rows:
         return
     if batch.num_rows == 1 or batch.nbytes <= MAXIMUM_FRAME_BYTES:
@@ -66,14 +66,14 @@ class _Mark:
 
 
 class Publisher:
-    """Keeps one link to a worker. Without one, results wait; `is_full` then makes the task stop accepting events.
+    """Keeps a link to one worker. Without a link, results wait, and `is_full` makes the task stop accepting events.
 
     With `exactly_once` the worker gets the positions of checkpoints between results, and keeps results until theirs is
-    complete. A worker that may have results that no complete checkpoint holds is the only one that gets what follows:
-    it knows by their positions which of them it has, and until they were delivered, they can still be replaced.
-    When the worker is lost, the topology restarts from its checkpoint: what the worker has of this attempt behind that
-    then counts no more. So it does when the worker comes back and has lost some of them, with its machine's power or
-    its disk say.
+    complete. While a worker may have results that no complete checkpoint contains, further results must go to the same
+    worker, which recognises repeated results by their positions, and can still replace undelivered ones. When the
+    worker is lost, the topology restarts from its checkpoint: what the worker has of this attempt behind that then
+    counts no more. So it does when the worker comes back and has lost some of them, with its machine's power or its
+    disk say.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class Publisher:
         """The worker that it served last."""
         self._position = 0
         self._sent = 0
-        """The place of the last result that was sent; when there is no link, that was acknowledged."""
+        """The position of the last sent result; without a link, of the last acknowledged one."""
         self._given = 0
-        """The place of the last result that the worker may have, over whatever link."""
+        """The position of the last result that the worker may have."""
         self._standing = 0
-        """The place of the last result that a complete checkpoint holds."""
+        """The position of the last result in a complete checkpoint."""
         self._waiting: deque[_Result | _Mark] = deque()
         self._marks: deque[tuple[int, int, int]] = deque()
         """(frame, checkpoint, place of the last result before it): flushed when the worker has acknowledged all frames
@@ -245,7 +245,7 @@ class Publisher:
         return None
 
     def pump(self) -> None:
-        """Send what waits, as far as the worker has room."""
+        """Send waiting results while the worker has room."""
         link = self.link
         while self._waiting:
             head = self._waiting[0]
@@ -316,7 +316,7 @@ class Publisher:
             self.flushed.append(checkpoint)
 
     def _let_go(self, link: LinkSender) -> None:
-        """Put the frames that the worker did not acknowledge, and the marks among them, back in front of the queue."""
+        """Return unacknowledged frames and their marks to the front of the queue."""
         again: list[_Result | _Mark] = []
         for frame in link.unacknowledged():
             if isinstance(frame.message, Data):

@@ -1,4 +1,4 @@
-"""The receiver stage: where workers' events enter a topology."""
+"""The receiver stage, at which workers' events enter a topology."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SECURED = "secured"
 """The part with the positions that checkpoints contain. Only a state that goes to another topology has it, whose first
 checkpoint is yet to come; a checkpoint holds all that it says was taken."""
 WRONG_MS = 5_000
-"""Where a sender's clock differs by more, one of the two is wrong, and its events' times are, too."""
+"""The difference from a sender's clock from which one of both, and so the times of events, are considered wrong."""
 
 
 @dataclass(slots=True)
 class _LinkProgress:
-    """What a link has said, and which of its frames are still held somewhere.
+    """The progress of a link, and its unsettled frames.
 
     `watermark_ms` is the newest that the link sent; `idle` when it said that nothing more comes for now, under the
     system clock that nothing waits; `heard` when it said anything at all; `stalled` when it is silent.
@@ -47,11 +47,11 @@ class _LinkProgress:
     heard: bool = False
     stalled: bool = False
     set_ms: int = 0
-    """By how much the receiver's clock had been set when the link opened."""
+    """The total adjustment of the receiver's clock when the link opened."""
 
 
 class Receiver:
-    """Listens for the workers' links, one for each worker and imported stream, and numbers what comes.
+    """Accepts workers' links, one for each worker and imported stream, and numbers their frames.
 
     With `secures` it reports to senders with logs which positions checkpoints contain; without, an acknowledgement is
     all they get.
@@ -80,16 +80,16 @@ class Receiver:
         self._topology = topology
         self._by_clock = topology.plan.playback is None
         self._paused = False
-        """Nothing is taken in for now: processing time must not pass what is unread."""
+        """Whether reading is suspended, so that processing time must not pass unread events."""
         self._emit = emit
         self._next_ticket = 0
         self._clock = clock
         self._offset_ms: int | None = None
         """The time of day less the monotonic time."""
         self._set_ms = 0
-        """By how much the time of day has been set in all."""
+        """The total adjustment of the time of day."""
         self.goes_back = False
-        """It starts from a checkpoint, perhaps not from the newest: senders give again what follows that."""
+        """Whether it starts from a checkpoint that may not be the newest, so that senders must resend later events."""
         self.connections: tuple[str, ...] = ()
         """The workers' connected links; replaced as a whole, so that another thread may read it."""
         resume = self._resume if secures else None
@@ -112,7 +112,7 @@ class Receiver:
         self._look_at_silence(monotonic_ms)
 
     def pace(self, monotonic_ms: int, *, full: bool) -> None:
-        """Read nothing while the topology is `full`; called each turn.
+        """Suspend reading while the topology is `full`; called each turn.
 
         Under the system clock, time waits until what arrived meanwhile has been read.
         """
@@ -149,7 +149,7 @@ class Receiver:
         return unread
 
     def _note_clock(self, monotonic_ms: int) -> None:
-        """Senders set their clocks by this one when a link opens: what this is set by afterwards is added here."""
+        """Track adjustments of this clock, since senders synchronise with it only when a link opens."""
         if self._clock is None:
             return
         offset_ms, before_ms = self._clock() - monotonic_ms, self._offset_ms
@@ -165,7 +165,7 @@ class Receiver:
         return not any(link.attachment.frames for link in self.server.links.values())
 
     def snapshot(self) -> Parts:
-        """Return how far logs have been taken, and are secured; senders keep what links hold."""
+        """Return the accepted and secured positions of logs; senders keep later events."""
         return {POSITIONS: self._positions.snapshot(), SECURED: self._positions.secured_snapshot()}
 
     def mark(self, checkpoint: int) -> Parts:
@@ -224,8 +224,8 @@ class Receiver:
                     self._pass_on(link)
                     self._finished(link, sequence)
             case LinkGone(link=link, reason=reason):
-                # One that has broken is waited for, as long as for any silent one; and so is one that left before it
-                # said a word: its worker may have gone to another receiver, where it is about to be heard.
+                # A broken link is waited for like a silent one, and so is one that closed before it sent anything: its
+                # worker may be about to connect to another receiver.
                 progress = link.attachment
                 if self._by_clock:
                     ended = progress.idle and (reason == CLOSED or not link.opening.tells_time)
@@ -236,9 +236,9 @@ class Receiver:
                 self._pass_on(link)
 
     def _end_former(self, link: IncomingLink) -> None:
-        """Take nothing more from links that `link` replaces.
+        """Stop accepting frames of links that `link` replaces.
 
-        Unread frames of theirs come again over `link`, perhaps cut otherwise: reading both would count some events
+        Their unread frames are resent over `link`, possibly in other batches, so that reading both would count events
         twice.
         """
         channel = _channel(link.opening)

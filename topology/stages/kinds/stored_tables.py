@@ -1,4 +1,4 @@
-"""The tables of a processing stage that have their rows in databases: see `topology.stores`.
+"""The tables of a processing stage whose rows are in databases: see `topology.stores`.
 
 Under at least once, changes are written as they come. When the stage starts from a state, the rows are those of its
 database, and what the state says was not written yet is done once more. Under exactly once, changes are written when a
@@ -46,7 +46,7 @@ class _SavedTable(msgspec.Struct):
 
 
 class _Saved(msgspec.Struct):
-    """`group` is the newest that was ended in this `lineage` of states."""
+    """The saved state: `group` is the newest ended group of this `lineage` of states."""
 
     lineage: str
     group: int
@@ -87,7 +87,7 @@ class StoredTables:
         self._keepers: dict[str, TableKeeper] = {}
         self._tables: Mapping[str, StoredTable] = {}
         self.left: list[str] = []
-        """What of a state could not be taken over, for people."""
+        """Descriptions, for users, of state that could not be restored."""
         self._lineage = ""
         self._group = 0
         self._groups: dict[int, int] = {}
@@ -137,7 +137,7 @@ class StoredTables:
             keeper.start()
 
     def refresh(self) -> None:
-        """Rows that others have changed are in the tables."""
+        """Apply rows that others have changed to the tables."""
         for name, keeper in self._keepers.items():
             fresh = keeper.fresh()
             if fresh is not None:
@@ -146,7 +146,7 @@ class StoredTables:
                 table.repeat(fresh.changes)
 
     def tell(self) -> None:
-        """Pass what queries have changed to the databases."""
+        """Submit changes by queries to the databases."""
         for name, table in self._tables.items():
             changes = table.take_changes()
             if changes:
@@ -157,15 +157,15 @@ class StoredTables:
         return any(keeper.waiting_rows() >= self._most_rows for keeper in self._keepers.values())
 
     def is_drained(self) -> bool:
-        """Return whether nothing waits that may be written."""
+        """Return whether no releasable change waits."""
         return all(keeper.is_drained() for keeper in self._keepers.values())
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Tables whose database cannot be used now, and why."""
+        """Return the tables whose databases are unavailable, with the reason."""
         return ((name, redact(keeper.problem)) for name, keeper in self._keepers.items() if keeper.problem)
 
     def refused_rows(self) -> int:
-        """Return how many rows databases have refused since the stage began."""
+        """Return the number of rows that databases have refused since the stage began."""
         return sum(keeper.refused_rows for keeper in self._keepers.values())
 
     # ---- state
@@ -194,7 +194,7 @@ class StoredTables:
             keeper.release(group)
 
     def close(self) -> None:
-        """Write what may be written, if that is possible soon, and close all connections."""
+        """Write releasable changes within a time-out, and close all connections."""
         for keeper in self._keepers.values():
             keeper.end()
         until = monotonic() + self._close_s

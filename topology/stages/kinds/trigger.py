@@ -1,4 +1,4 @@
-"""The trigger stage: events that time alone makes, once for the whole plan.
+"""The trigger stage, which emits events at given times, once for the whole plan.
 
 It fires by the system clock. Its events are never awaited: it declares from the start, and with each event, that its
 channel is idle. Only one that has to catch up, after an interruption, is waited for until it has.
@@ -22,17 +22,17 @@ logger = logging.getLogger(__name__)
 DUE = "due"
 """The part of the state that says when the trigger fires next."""
 NEVER = b"never"
-"""It fires no more."""
+"""The value of the next time if it never fires again."""
 
 CATCH_UP_MS = 3_600_000
-"""A trigger that continues from a state fires what it has missed, but no more than of this time."""
+"""The period for which a restored trigger makes up for missed times."""
 MOST_MISSED = 3_600
-"""Nor more often than this, where it fires periodically: its task does nothing else meanwhile. A trigger by a cron text
-fires at most once a second."""
+"""The maximum number of missed times that a periodic trigger makes up for, since its task is blocked meanwhile. A cron
+trigger fires at most once a second."""
 
 
 class TriggerInstance:
-    """Fires `at 'start'`, every so often, the first time one period after the start, or at the times of a cron text."""
+    """Fires at the start, periodically (first one period after the start), or at the times of a cron expression."""
 
     def __init__(self, name: str, stage: TriggerStage, emit: Emit) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class TriggerInstance:
         raise TypeError(f"trigger {self.name} accepts no events, but got some from {bundle.source}")
 
     def on_time(self, now_ms: int) -> None:
-        """Fire as often as was due; each event carries the time at which it was due."""
+        """Fire for each time that was due; each event has the time at which it was due."""
         if self._due_ms is not None:
             self._due_ms = self._caught_up(self._due_ms, now_ms)
         while self._due_ms is not None and self._due_ms <= now_ms:
@@ -79,7 +79,7 @@ class TriggerInstance:
         self._due_ms = due_ms if next_ms is None else min(due_ms, next_ms)
 
     def _caught_up(self, due_ms: int, now_ms: int) -> int | None:
-        """Return when the trigger that was due at `due_ms` fires next, within what it catches up with."""
+        """Return the first time from `due_ms` on for which the trigger still fires."""
         back_ms = CATCH_UP_MS if self._period_ms is None else min(CATCH_UP_MS, MOST_MISSED * self._period_ms)
         past_ms = now_ms - back_ms
         if due_ms > past_ms:

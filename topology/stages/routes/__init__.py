@@ -1,1 +1,1 @@
-"""Where the results of a stage go: keys, instances, and the links to instances in other tasks."""
+"""Routing of a stage's results: keys, instances, and the links to instances in other tasks."""

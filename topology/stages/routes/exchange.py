@@ -1,8 +1,7 @@
-"""Bundles between the tasks of one topology: every task listens for the others, and opens a link to each of them.
+"""Exchange of bundles between the tasks of one topology: every task opens a link to every other one.
 
-These links have no window of their own: what is under way here is part of what workers have sent and not been
-acknowledged for, and that is bounded. A window, or settling in order, would let a stream that is ahead block, in front
-of its merger, the one that is waited for.
+These links have no window of their own: data in flight here is a part of the workers' unacknowledged data, which is
+bounded. With a window, or settlement in order, a stream that is ahead could block the stream that a merger waits for.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ TASK_LOST = "task-lost"
 """The reason code of an error that reports the loss of another task."""
 
 Deliver = Callable[[str, Bundle], None]
-"""Hands a bundle to a local instance."""
+"""Delivers a bundle to a local instance."""
 
 
 @dataclass(slots=True)
 class _PeerLink:
-    """The link to another task, what waits for it to open, and the bundles by number that are not settled there yet."""
+    """The link to another task, bundles that wait for it to open, and unsettled bundles by number."""
 
     link: LinkSender
     waiting: deque[tuple[str, Bundle]] = field(default_factory=deque)
@@ -45,7 +44,7 @@ class _PeerLink:
 
 
 class TaskExchange:
-    """One for each task. `connect` is called when the addresses of all tasks are known."""
+    """The exchange of one task. Call `connect` when the addresses of all tasks are known."""
 
     def __init__(
         self,
@@ -84,14 +83,14 @@ class TaskExchange:
         return (peer.link for peer in self._peers.values())
 
     def send(self, task: int, target: str, bundle: Bundle) -> None:
-        """Send `bundle` to instance `target` in `task`, and hold it until the instance has settled it there."""
+        """Send `bundle` to instance `target` in `task`, and settle it when the instance has settled it there."""
         peer = self._peers[task]
         bundle.hold()
         peer.waiting.append((target, bundle))
         self._pump(peer)
 
     def is_drained(self) -> bool:
-        """Return whether all results of the bundles that were sent have been passed on."""
+        """Return whether all sent bundles are settled."""
         return not any(peer.waiting or peer.under_way for peer in self._peers.values())
 
     def on_senders_readable(self) -> None:
@@ -106,7 +105,7 @@ class TaskExchange:
             self._pump(peer)
 
     def on_readable(self, monotonic_ms: int) -> None:
-        """Delivers what other tasks sent."""
+        """Deliver bundles of other tasks."""
         if self.server is None:
             return
         for event in self.server.receive(monotonic_ms):
@@ -115,10 +114,10 @@ class TaskExchange:
                     self._receive(link, message, bodies)
                     self.server.done(link, message.sequence)
                 case LinkArrived() | FrameArrived() | LinkGone():
-                    pass  # a task that goes takes its topology with it; the driver sees to that
+                    pass  # the driver ends the topology of a task that ends
 
     def flush(self) -> None:
-        """Report to the other tasks what was delivered and passed on."""
+        """Send acknowledgements and settlements to the other tasks."""
         if self.server is None:
             return
         self.server.flush()
@@ -131,7 +130,7 @@ class TaskExchange:
             peer.link.tick(monotonic_ms)
 
     def keep_alive(self, monotonic_ms: int) -> None:
-        """Beat while the task has no time for its links."""
+        """Send heartbeats while the task is busy."""
         for peer in self._peers.values():
             peer.link.keep_alive(monotonic_ms)
 

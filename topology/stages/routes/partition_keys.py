@@ -1,4 +1,4 @@
-"""Partition keys that must be computed: which instances take which rows, by an expression or by ranges."""
+"""Computed partition keys, by an expression or by ranges."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _KEY, _ROW = "key", "row"
 
 
 class ComputedKeys:
-    """Shares the rows of one input of `stage` out to its instances.
+    """Distributes the rows of one input of `stage` to its instances.
 
-    A small engine computes the keys, so that they are what the stage's own partition makes of the rows. A row whose key
-    cannot be computed goes to the first instance, which reports it.
+    A small engine computes the keys, so that they equal those of the stage's own partition. A row whose key cannot be
+    computed goes to the first instance, which reports the error.
     """
 
     def __init__(

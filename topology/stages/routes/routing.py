@@ -1,4 +1,4 @@
-"""The ways out of a component: which instances of which consumers get which rows of its bundles."""
+"""Routing of a component's bundles to the instances of its consumers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from topology.stages.contract import Emit
 from topology.stages.routes.partition_keys import ComputedKeys
 
 Deliver = Callable[[str, Bundle], None]
-"""Gives a bundle to an instance, wherever it runs."""
+"""Delivers a bundle to an instance in any task."""
 
 
 class Routing:
-    """Knows all that the query plan says about sharing events out; `deliver` alone knows where instances run."""
+    """Distributes events as the query plan says; `deliver` knows where instances run."""
 
     def __init__(
         self, topology: Topology, scripts: ScriptPolicy, deliver: Deliver, script_runner: ScriptRunner | None = None
@@ -53,7 +53,7 @@ class Routing:
         }
 
     def _mark(self, consumer: Consumer, marker: Bundle) -> None:
-        """Every instance must know that nothing of what came before is still on its way."""
+        """Send a marker to every instance, which needs those of all its producers."""
         for target in consumer.component.instances():
             self._deliver(target, marker)
 

@@ -1,4 +1,4 @@
-"""How a task participates in checkpoints.
+"""A task's part in checkpoints.
 
 Markers are aligned in front of each instance, states are collected, and completed checkpoints are reported to
 receivers. `begin`, `complete` and `abandon` may be called by any thread; the rest belongs to the task's loop.
@@ -29,9 +29,9 @@ class Checkpointing:
 
     def __init__(self, topology: Topology, instances: Mapping[str, StageInstance], logs: TaskLogs) -> None:
         self.taken: queue.SimpleQueue[TakenPart] = queue.SimpleQueue()
-        """The task's parts, as they get ready."""
+        """The task's finished parts."""
         self.ending = False
-        """The last marker has been sent: the task no longer accepts events or fires timers."""
+        """Whether the last marker has been sent, so that the task no longer accepts events or fires timers."""
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
@@ -51,23 +51,23 @@ class Checkpointing:
         """
         self._orders: _Orders = queue.SimpleQueue()
         self.changes = 1
-        """Counts what may have changed the state of instances: bundles that came, timers that fired."""
+        """Counts possible changes of state: processed bundles and fired timers."""
         self._began: dict[int, int] = {}
-        """What `changes` was when the markers of checkpoints went out that are not over."""
+        """The value of `changes` at the markers of pending checkpoints."""
         self._retained: dict[int, int] = {}
-        """What it was at the complete ones that are retained."""
+        """The value of `changes` at the markers of retained checkpoints."""
         self._oldest = 0
-        """What it was at the oldest one retained."""
+        """The value of `changes` at the oldest retained checkpoint."""
 
     @property
     def idle(self) -> bool:
-        """Whether every retained checkpoint holds all that there is; read by other threads."""
-        # The last one alone would not do: logs of accepted events reach back to the oldest, and one that is full lets
-        # no event in that could lead to the next checkpoint.
+        """Return whether every retained checkpoint contains the whole present state. Any thread may call this."""
+        # Every one, since logs of accepted events reach back to the oldest: a full log accepts no event that could lead
+        # to the next checkpoint.
         return self._oldest == self.changes
 
     def begin(self, checkpoint: int, *, final: bool = False) -> None:
-        """Receivers and triggers will send the marker of `checkpoint`; behind a `final` one nothing is taken in."""
+        """Let receivers and triggers send the marker of `checkpoint`. No events are accepted after a `final` one."""
         self._orders.put(("end" if final else "begin", checkpoint, 0))
 
     def complete(self, checkpoint: int, oldest: int = 0) -> None:
@@ -83,7 +83,7 @@ class Checkpointing:
         self._orders.put(("abandon", checkpoint, 0))
 
     def obey(self, *, works: bool, now_ms: int) -> None:
-        """Follows what was ordered since the last turn. A task that does not work takes no part."""
+        """Follow orders since the last turn. A task that is not running refuses checkpoints."""
         while not self._orders.empty():
             order, checkpoint, oldest = self._orders.get()
             if order in ("begin", "end") and works and not self.ending:
@@ -99,7 +99,7 @@ class Checkpointing:
             elif order == "complete":
                 # The count at its markers, not the present one: events since then are in no checkpoint yet.
                 self._retained[checkpoint] = self._began.pop(checkpoint, 0)
-                # Where the store does not know which one is the oldest, the newest has to do.
+                # if the store does not know the oldest one, the newest is used
                 oldest_known = oldest or checkpoint
                 self._retained = {one: count for one, count in self._retained.items() if one >= oldest_known}
                 self._oldest = self._retained.get(oldest_known, 0)
@@ -119,7 +119,7 @@ class Checkpointing:
                     self._follow(name, aligner.abandon(checkpoint), now_ms)
 
     def deliver(self, target: str, bundle: Bundle, now_ms: int) -> None:
-        """Instance `target` has taken `bundle` in, or holds it back for a marker."""
+        """Deliver `bundle` to instance `target`, or hold it back for a marker."""
         # Also outside checkpoints: the first marker may be in any bundle.
         aligner = self._aligners[target]
         steps = aligner.push(bundle)

@@ -1,11 +1,10 @@
-"""A call in a forked copy of this process, which may end in any way and never blocks this process.
+"""Calls in a forked copy of this process, which cannot block or change this process.
 
     loop ──fork──▶ copy: computes, writes its answer into a pipe, ends
-      │                   ▲ no more than so much processor time and memory
+      │                   ▲ with limits of processor time and memory
       └─ continues        └── another thread reads the answer, and kills the copy when time is up
 
-The copy has the memory as it was between two bundles, so what it reads is in itself consistent, and whatever it changes
-is gone with it.
+The copy has the memory between two bundles, so it reads a consistent state, and its changes are discarded.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from siddhi.confinement import end_with_parent
 PROCESSOR_S = 2
 """CPU time limit of a copy that is not killed from outside."""
 MEMORY_BYTES = 512 * 1024 * 1024
-"""Memory that a copy may take beside that of its process."""
+"""Memory that a copy may use in addition to that of its process."""
 _PIECE = 65_536
 
 

@@ -1,4 +1,4 @@
-"""Which instance owns which key of a stage: what the engine must know to share its state out again."""
+"""The ownership of keys by a stage's instances, for redistributing state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.grouping import key_hashes
 
 
 def key_shares(stage: ProcessingStage) -> dict[str, KeyShare]:
-    """Return how the instances of `stage` share the inputs that they share by key: as their events are routed."""
+    """Return the distribution of keyed inputs among the instances of `stage`, which is that of its events."""
     shares = {}
     for one in stage.inputs:
         match one.grouping.kind:

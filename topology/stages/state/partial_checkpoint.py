@@ -1,4 +1,4 @@
-"""What the instances of one task have done for the checkpoint that is being taken. Pure: times are arguments."""
+"""The progress of one task's instances in a checkpoint. Pure: times are arguments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PartialCheckpoint:
     _alignment_ms: int = 0
 
     def waits(self, instance: str, now_ms: int) -> None:
-        """Record that `instance` holds back what comes from some of its producers from now on."""
+        """Record that `instance` holds back bundles of some producers from now on."""
         self._waiting_since_ms.setdefault(instance, now_ms)
 
     def snapshot_taken(self, checkpoint: int, instance: str, state: Parts, now_ms: int) -> None:

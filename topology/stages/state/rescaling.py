@@ -1,4 +1,4 @@
-"""Share out the state of a stage that had another number of instances.
+"""Redistribute the state of a stage whose number of instances has changed.
 
 The state of each key goes to the instance that gets its events now. If the stage was edited as well, the unchanged
 parts of the state are kept.
@@ -33,7 +33,7 @@ from topology.time.merger import held_streams, share_out
 
 @dataclass(frozen=True, slots=True)
 class Rescaled:
-    """The states of the stage's instances, in order, and what could not be taken over.
+    """The states of the stage's instances, in order, and descriptions of state that could not be used.
 
     There are none when the instances begin without state; then it says why.
     """
@@ -51,7 +51,7 @@ def rescaled(
         TopologyError: When rows wait that the stage no longer takes.
     """
     if stage.sync == "entry":
-        return Rescaled(tuple(NO_STATE for _ in range(stage.parallel)))  # it keeps none
+        return Rescaled(tuple(NO_STATE for _ in range(stage.parallel)))  # the stage is stateless
     states = [former[name] for name in sorted(former, key=_index)]
     lost: tuple[str, ...] | None = None
     if all(SHARED in state for state in states):
@@ -76,13 +76,13 @@ def rescaled(
 
 
 def _one_of(stage: ProcessingStage, replicas: list[Parts]) -> tuple[list[Parts], tuple[str, ...]]:
-    """Return the state of the first replica, which is that of all, and what cannot leave the group."""
+    """Return the state of the first replica, which all replicas share, and the parts that cannot leave the group."""
     first = dict(replicas[0])
     return [first], _lost_rows(stage, first.pop(HELD, None))
 
 
 def _copied(topology: Topology, stage: ProcessingStage, states: list[Parts], scripts: ScriptPolicy) -> Rescaled:
-    """Return the state of one engine for each replica: the instances there were had parts of it."""
+    """Return the joined state of the former instances for each replica."""
     whole = replace(stage, parallel=1, sync="")
     try:
         (engine,), left = _engines(topology, whole, [state[ENGINE] for state in states], scripts)
@@ -99,7 +99,7 @@ def _lost_rows(stage: ProcessingStage, held: bytes | None) -> tuple[str, ...]:
 
 
 def in_common(state: Parts, topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> int:
-    """Return how many parts of an instance of another stage the stage can take over.
+    """Return the number of state parts of another stage that the stage can use.
 
     0 when rows wait there of streams that it does not read.
     """
@@ -116,7 +116,7 @@ def in_common(state: Parts, topology: Topology, stage: ProcessingStage, scripts:
 def _engines(
     topology: Topology, stage: ProcessingStage, former: list[bytes], scripts: ScriptPolicy
 ) -> tuple[list[bytes], tuple[str, ...]]:
-    """Return the states of the engines, and what could not be taken over."""
+    """Return the states of the engines, and descriptions of state that could not be used."""
     apps, shares = _apps(topology, stage, scripts), key_shares(stage)
     try:
         return redistribute(former, apps, shares), ()
@@ -148,7 +148,7 @@ class _StateSchemas(dict[str, pa.Schema]):
 
 
 def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts: ScriptPolicy) -> list[bytes]:
-    """Rows that wait for a watermark go to the instances that would get them if they came now."""
+    """Distribute rows that wait for a watermark as new events would be."""
     inputs = {one.stream.id: one for one in stage.inputs}
     keys: dict[str, KeySharer] = {
         stream: ComputedKeys(topology.plan, stage, one, scripts)

@@ -1,7 +1,7 @@
-"""The starting state of each instance of a topology, given the states of the former topology.
+"""The initial state of each instance of a topology, computed from the states of the former topology.
 
-An instance continues from its namesake's state. Where a stage has another number of instances, its state is shared out
-again; and since a worker may come to any receiver, each of these gets what all of them had taken.
+An instance continues from the state of the same name. If a stage has another number of instances, its state is
+redistributed. Since a worker may connect to any receiver, each receiver gets the positions of all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from topology.stages.state.rescaling import in_common, rescaled
 
 @dataclass(frozen=True, slots=True)
 class InitialStates:
-    """The states from which instances begin, by name; `left` is what could not be taken over, for people."""
+    """The initial states by instance; `left` describes, for users, state that could not be used."""
 
     states: Mapping[str, Parts]
     left: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def _heirs(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolic
 
 
 def keeps_state(topology: Topology, name: str) -> bool:
-    """Return whether the state of the instance is needed when another topology takes over."""
+    """Return whether the instance's state is needed when another topology takes over."""
     return topology.component(name.rpartition("#")[0]).kind != PUBLISHER
 
 
@@ -144,7 +144,7 @@ def _is_shared(states: Sequence[Parts]) -> bool:
 
 
 def _shared_positions(states: Sequence[Parts]) -> Parts:
-    """Return what any of the receivers had taken, and what of it any of them has secured."""
+    """Return the positions that any receiver had accepted, and those that any had secured."""
     parts = [part for part in (POSITIONS, SECURED) if all(part in state for state in states)]
     return {part: Positions.restored(state[part] for state in states).snapshot() for part in parts}
 

@@ -1,4 +1,4 @@
-"""How the state of component instances is transferred from one topology to the one that replaces it.
+"""Transfer of the state of component instances from one topology to its successor.
 
 An endpoint serves it, and the new topology fetches it there.
 """

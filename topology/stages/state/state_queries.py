@@ -1,11 +1,11 @@
-"""On-demand queries about what the processing stages of a running task hold.
+"""On-demand queries over the state of the processing stages of a running task.
 
 its own thread  parsed, analysed ──► question ──► waits ──────────────▶ reads the answer
 task's loop                          forks between two bundles, continues  │
 copy of the process                  └── answers, and ends ────────────────┘
 
-A question can be as expensive as its author likes. So it is answered in a copy of the process, which has limits of time
-and memory, and the loop continues meanwhile: nothing that is asked can hold up the plan or end it.
+A query can be arbitrarily expensive. So it runs in a copy of the process with limits of time and memory, while the loop
+continues: no query can block the plan or end it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from topology.stages.state.forked_call import CallStoppedError, ForkedCall
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 1.5
-"""How long a question may take, waiting for the loop included: managers are patient a little longer."""
+"""The time limit of a query, including its wait for the loop; managers wait slightly longer."""
 MOST_BYTES = 4 * 1024 * 1024
-"""Maximum size of a result; a row that would exceed it is left out, and all rows after it."""
+"""The maximum size of a result; the rows that exceed it are omitted."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Question:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, *, works: bool) -> None:
-        """Start to answer, unless the caller has stopped waiting; called by the loop."""
+        """Start the query, unless the caller has stopped waiting; called by the loop."""
         with self._lock:
             if self._given_up:
                 return
@@ -66,23 +66,23 @@ class _Question:
             self.taken.set()
 
     def give_up(self) -> bool:
-        """Wait no longer for the loop; False when it has begun to answer."""
+        """Stop waiting for the loop. Return False if the query was started."""
         with self._lock:
             self._given_up = not self.taken.is_set()
             return self._given_up
 
 
 class StateQueryService:
-    """`ask` is for one other thread at a time, `answer` belongs to the task's loop."""
+    """Answers queries; `ask` is for one other thread at a time, `answer` belongs to the task's loop."""
 
     def __init__(self, processors: Mapping[str, Processor], ring: Callable[[], None]) -> None:
-        """`processors` are those of the task by instance; `ring` wakes its loop."""
+        """Create the service of the task with these `processors` by instance; `ring` wakes its loop."""
         self._processors = processors
         self._ring = ring
         self._waiting: queue.SimpleQueue[_Question] = queue.SimpleQueue()
 
     def ask(self, message: QueryRunningState) -> Message:
-        """Return what the stage holds, or why that is not available."""
+        """Return the result of a query, or why it is not available."""
         processor = self._processors.get(f"{message.component}#0")
         if processor is None:
             return Rejected("unknown-component", f"no instance of the stage {message.component} is in this task")
@@ -119,14 +119,14 @@ def _decoded(data: bytes) -> Message:
 
 
 def _answered(question: _Question) -> Message:
-    """Return the answer to a question; an error in one must not end the task."""
+    """Return the answer to a query. An error does not end the task."""
     try:
         return _answer_to(question)
     except SiddhiError as error:
         return Rejected("query-failed", "; ".join(one.message for one in error.problems))
     except Exception as error:
         logger.exception("an on-demand query could not be answered: instance=%s", question.processor.name)
-        reason = f"{type(error).__name__}, see this process's log; please report it"
+        reason = f"{type(error).__name__}; see this process's log, and please report it"
         return Rejected("internal", reason)
 
 

@@ -1,4 +1,4 @@
-"""The states of instances as the store knows them: one entry for each part, called `instance/part`."""
+"""The stored form of instances' states: one entry for each part, named `instance/part`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a task's instances on its way from one topology to the next.
+"""The transfer of a task's state between topologies.
 
 former topology   ""  ─ pause, all is processed ─▶  quiet  ─ give ─▶  given
 next topology     ""  ─ its states are brought ──▶  restored  ─ work ─▶  ""
@@ -27,7 +27,7 @@ class StateHolder(Protocol):
 
 
 class TaskState:
-    """What the instances of one task start from, and what they give to a later topology.
+    """The initial states of a task's instances, and the states that they transfer to a later topology.
 
     The control thread uses `bring` and the attributes, the task's own thread `give` and `finish`.
     """
@@ -45,11 +45,11 @@ class TaskState:
         self._scripts = scripts
         self._left: tuple[str, ...] = ()
         self.step: StateTransfer = ""
-        """How far the task has got with giving its state to another topology, or taking it."""
+        """The progress of the transfer of the task's state to or from another topology."""
         self.given: Mapping[str, Parts] = {}
         """The transferred states, by instance, once `step` reports them."""
         self.brought: Mapping[str, Parts] | None = None
-        """What the instances start from, by name; None: nothing was brought."""
+        """The initial states by instance; None: no state was transferred."""
 
     def keepers(self) -> tuple[str, ...]:
         """Return the instances whose state is needed when another topology takes over."""
@@ -60,7 +60,7 @@ class TaskState:
         return wanted(self._topology, self.keepers(), former)
 
     def bring(self, former: Mapping[str, Parts]) -> None:
-        """Take the states of a former topology's instances: those that the task `wants`, before it begins.
+        """Accept the states of a former topology that the task `wants`, before it starts.
 
         Raises:
             TopologyError: They cannot be read.
@@ -72,11 +72,11 @@ class TaskState:
         self.brought, self._left = begins.states, begins.left
 
     def left(self) -> tuple[str, ...]:
-        """Return the state that the instances could not take over, for people."""
+        """Return descriptions, for users, of state that the instances could not use."""
         return (*self._left, *(text for processor in self._processors for text in processor.left))
 
     def give(self, order: TaskOrder, *, quiet: bool) -> None:
-        """Snapshot the states once the task is `quiet` and the order is to give them.
+        """Snapshot the states once the task is `quiet` and is ordered to transfer them.
 
         What other tasks still send here counts as in flight there, so a task that is quiet stays so.
         """

@@ -1,1 +1,1 @@
-"""Tasks: the loop that feeds component instances, and the task's conversations with manager and driver."""
+"""Tasks: the loop that feeds component instances, and communication with the manager and the driver."""

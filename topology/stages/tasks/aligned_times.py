@@ -1,10 +1,10 @@
-"""Times that are far away fall on whole seconds, so that many idle tasks of a process wake it once for all of them."""
+"""Alignment of distant times to whole seconds, so that many idle tasks of a process share wakeups."""
 
 from __future__ import annotations
 
 ALIGN_MS = 1_000
 FAR_MS = 10 * ALIGN_MS
-"""What is due sooner than that is due exactly then."""
+"""Times that are nearer than this are not aligned."""
 
 
 def aligned(due_ms: int, now_ms: int) -> int:

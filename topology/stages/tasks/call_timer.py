@@ -1,4 +1,4 @@
-"""Stops calls of a plan's own code that do not end: see `siddhi.engine.time_limits`.
+"""Stop calls of a plan's own code that take too long: see `siddhi.engine.time_limits`.
 
 The interpreter checks for signals while a regular expression is matched and between the steps of a script. So a timer
 that raises in its handler stops both, without a thread or a process for each call. It works in the main thread alone,
@@ -39,7 +39,7 @@ class CallTimer(CallLimit):
         self._depth = 0
 
     def install(self) -> bool:
-        """Let this limit hold in the process; return False in any other thread than the main one, which cannot."""
+        """Install this limit in the process. Return False if this is not the main thread, where it is impossible."""
         if threading.current_thread() is not threading.main_thread():
             return False
         signal.signal(signal.SIGALRM, self._look)

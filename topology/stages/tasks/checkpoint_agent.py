@@ -1,7 +1,7 @@
-"""A task's conversation with its driver about checkpoints, and the storing of its states.
+"""A task's communication with its driver about checkpoints, and the storing of its states.
 
-The thread that leads it (one of the task's own, or one for all tasks of a stage host) beats while the task's loop is
-busy and while states are being written; writing has a separate thread.
+Its thread (one of the task's own, or one for all tasks of a stage host) sends heartbeats while the task's loop is busy
+and while states are being written by a separate thread.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 JOIN_EACH_MS = 50
-"""How often a task joins until it knows where all others listen."""
+"""How often a task joins until it knows the endpoints of all others."""
 LOOK_MS = 20
 """How often the thread checks whether a part is ready, or written."""
 HOSTED_ZMTP_HEARTBEAT_MS = 60_000
 """How often a hosted task tests its connection to the driver: its host has a separate one, which it tests often."""
 CLOSING_S = 30.0
-"""How long a task that ends may continue with heartbeats while it writes what it has."""
+"""How long a task that ends may continue heartbeats while it writes its states."""
 
 
 def _no_listener(_lease_ms: int) -> None:
@@ -56,7 +56,7 @@ def _no_listener(_lease_ms: int) -> None:
 
 
 def _nothing() -> None:
-    """Do nothing; submitted to learn that everything before it is done."""
+    """Do nothing; submitted to detect that all earlier calls are done."""
 
 
 class CheckpointReporter:
@@ -99,22 +99,22 @@ class CheckpointReporter:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """Where orders of the driver come; belongs to the thread that calls `speak`."""
+        """Return the socket for orders of the driver, which belongs to the thread that calls `speak`."""
         return self._socket
 
     def next_ms(self, now_ms: int) -> int:
-        """Return when to `speak` again, if nothing comes until then and there is no news."""
+        """Return when to `speak` again if there are no messages and no changes until then."""
         stores = bool(self._reports) or not self._task.checkpointing.taken.empty()
         return min(self._next_beat_ms, now_ms + LOOK_MS) if stores else self._next_beat_ms
 
     def has_news(self) -> bool:
-        """Return whether the driver is to hear something at once; called by any thread."""
+        """Return whether a report to the driver is due at once. Any thread may call this."""
         checkpointing = self._task.checkpointing
         changed = bool(self._lease_ms) and (checkpointing.settled, checkpointing.idle) != self._known
         return changed or not checkpointing.taken.empty()
 
     def speak(self, *, readable: bool) -> None:
-        """Beat if it is time, follow what the driver says when the socket is `readable`, and report stored parts."""
+        """Send a due heartbeat, follow orders of the driver if the socket is `readable`, and report stored parts."""
         now_ms = self._clock.monotonic_ms()
         checkpointing = self._task.checkpointing
         news = self._lease_ms and (checkpointing.settled, checkpointing.idle) != self._known
@@ -129,7 +129,7 @@ class CheckpointReporter:
         self._store_what_is_ready()
 
     def finish_writing(self) -> Future[None]:
-        """Return what is done when all parts so far have been written."""
+        """Return a future that is done when all present parts have been written."""
         return self._writing.submit(_nothing)
 
     def _join(self) -> None:
@@ -149,10 +149,10 @@ class CheckpointReporter:
         checkpointing = self._task.checkpointing
         match message:
             case TopologyJoined(exchanges=()):
-                pass  # others are still to come
+                pass  # other tasks have not joined yet
             case TopologyJoined(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms, exchanges=exchanges):
                 if not self._lease_ms:
-                    self._beat(lease_ms)  # the task is watched before it works
+                    self._beat(lease_ms)  # the task is monitored before it starts
                 self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
                 self._task.meet(exchanges)
                 return  # the answer to a heartbeat: nothing for the task, which would have a turn for each otherwise
@@ -160,7 +160,7 @@ class CheckpointReporter:
                 self._begin(checkpoint, final=final)
             case CompleteCheckpoint(checkpoint=checkpoint, oldest=oldest):
                 checkpointing.complete(checkpoint, oldest)
-                # Behind writes that are under way: what they store must exist before it is kept or dropped.
+                # after pending writes, whose results must exist before they are kept or dropped
                 if self._writer is not None:
                     self._writing.submit(self._writer.complete, checkpoint)
             case AbandonCheckpoint(checkpoint=checkpoint):
@@ -208,7 +208,7 @@ class CheckpointReporter:
             text = "part of a checkpoint not stored: checkpoint=%d reason=%s"
             paced_logger.problem("store", text, part.checkpoint, failure)
             return ReportPart(*origin, error=str(failure))
-        except Exception as defect:  # the border of the writing thread: the driver tells people of it
+        except Exception as defect:  # outermost frame of the writing thread: the driver reports the error
             logger.exception("part of a checkpoint not stored: checkpoint=%d", part.checkpoint)
             return ReportPart(*origin, error=f"{type(defect).__name__}: {defect}")
         return ReportPart(
@@ -223,7 +223,7 @@ class CheckpointReporter:
 
 
 class CheckpointAgent(CheckpointReporter, threading.Thread):
-    """A thread that speaks for one task, until `close`. At the end `beat` is called with 0."""
+    """A thread that communicates for one task until `close`. At the end `beat` is called with 0."""
 
     def __init__(
         self,
@@ -243,8 +243,8 @@ class CheckpointAgent(CheckpointReporter, threading.Thread):
     def close(self) -> None:
         """End the thread and wait for it; a part that is being written is finished first."""
         if self.is_alive():
-            # Heartbeats continue meanwhile: the driver must not take a task that writes its last part for lost before
-            # it knows why that ends. With a store that never answers they stop after all.
+            # Heartbeats continue while the last part is written, so that the driver does not declare the task lost
+            # before it knows why it ends. They stop if the store never answers.
             wait([self.finish_writing()], timeout=CLOSING_S)
         self._closing.set()
         if self.ident is not None:
@@ -257,7 +257,7 @@ class CheckpointAgent(CheckpointReporter, threading.Thread):
         try:
             while not self._closing.is_set():
                 self.speak(readable=bool(self._socket.poll(LOOK_MS)))
-        except Exception as defect:  # the border of the thread: without it the task would be taken for lost later
+        except Exception as defect:  # outermost frame: fail the task at once
             logger.exception("the thread for checkpoints has ended")
             self._task.stop(TopologyError("internal", f"checkpoints: {type(defect).__name__}: {defect}"))
         finally:

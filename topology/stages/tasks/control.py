@@ -1,7 +1,7 @@
-"""A task's conversation with the manager: heartbeats, the receivers' endpoints, workers for publishers, and orders.
+"""A task's communication with the manager: heartbeats, endpoints of receivers, workers for publishers, and orders.
 
-The thread that leads it (one of the task's own, or one for all tasks of a stage host) shares nothing with the work but
-a few immutable reports, so a busy stage still beats.
+Its thread (one of the task's own, or one for all tasks of a stage host) shares only immutable reports with the task's
+loop, so heartbeats continue while a stage is busy.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 FENCED = ("stale-epoch", "unknown-plan")
-"""Refusals that mean that a task was replaced or that its plan no longer exists."""
+"""Refusals after which a task stops, since it was replaced or its plan no longer exists."""
 
 FIRST_HEARTBEAT_MS = 100
-"""Until everything is connected, the manager is asked this often."""
+"""The interval of requests to the manager until everything is connected."""
 
 FENCED_EXIT_CODE = 70
 """Exit code of a process that did not stop in time when requested."""
 
 
 class TaskReporter:
-    """Registers a task and its endpoints at the manager whenever `speak` is called; belongs to the calling thread."""
+    """Registers a task and its endpoints with the manager whenever `speak` is called. Belongs to the calling thread."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class TaskReporter:
     ) -> None:
         """Create the control of a task.
 
-        Managers learn that they can read the task's log at `insight`, and what `time` has counted. In a `stage_host`,
+        Managers can read the task's log at `insight`, and get the processor time of `time`. In a `stage_host`,
         `shared_by` is the number of tasks in the process.
         """
         self._task = task
@@ -71,19 +71,19 @@ class TaskReporter:
         self._stage_host = stage_host
         self._shared_by = shared_by
         self.heartbeat_ms = FIRST_HEARTBEAT_MS
-        """How soon to speak again."""
+        """The interval until the next call of `speak`."""
         self.steady = False
-        """The last registration was answered, and neither side waits for anything."""
+        """Whether the last registration was answered, and neither side waits for anything."""
 
     def close(self) -> None:
-        """Give no more state to other topologies."""
+        """Stop transferring state to other topologies."""
         if self._state_endpoint is not None:
             self._state_endpoint.close()
 
     def speak(self) -> TopologyError | None:
-        """Register and follow the answer; return why the task has to stop, if it has to.
+        """Register and follow the answer. Return why the task must stop; empty if it need not.
 
-        It stops when another run has taken its place, or on a defect.
+        It must stop when another run has replaced it, or after an internal error.
 
         Raises:
             PeerError: When no manager answers.
@@ -203,7 +203,7 @@ class TaskReporter:
             self._task.stop(error)
 
     def _ask_for_workers(self) -> bool:
-        """Request workers for publishers, and return whether every publisher has one that answers."""
+        """Request workers for publishers, and return whether every publisher has one that responds."""
         connected = True
         topology = self._task.topology
         for publisher in self._task.publishers:
@@ -282,7 +282,7 @@ class TaskControl(threading.Thread):
         self._speaker.close()
 
     def _fence(self, reason: TopologyError) -> None:
-        """Stop the task, or else end this process: no part of it may work beside a successor."""
+        """Stop the task, or end this process if it does not stop in time: it must not run beside its successor."""
         logger.warning("task stops: task=%s reason=%s", self._task.index, reason)
         self._task.stop(reason)
         if not self._closing.wait(self._stop_timeout_s):

@@ -1,4 +1,4 @@
-"""The component instances that are placed in a task: how each is built, and where what it gives goes."""
+"""The component instances of a task, and the routing of their bundles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from topology.sync_log.task_logs import TaskLogs
 
 @dataclass(frozen=True, slots=True)
 class InstanceContext:
-    """What the instances of a task share.
+    """The context that the instances of a task share.
 
     `deliver` takes a bundle for one of them, `exchange` those for other tasks'. `lost` is called when a publisher has
     lost its worker. With `secures` checkpoints will be taken, and workers learn what they hold.
@@ -46,7 +46,7 @@ class InstanceContext:
     logs: TaskLogs
     scripts: ScriptRunner
     links: HostLinks | None = None
-    """What the plans of a stage host share."""
+    """The links that the plans of a stage host share."""
 
 
 class TaskInstances(Mapping[str, StageInstance]):
@@ -80,13 +80,13 @@ class TaskInstances(Mapping[str, StageInstance]):
         return len(self._by_name)
 
     def is_full(self) -> bool:
-        """Return whether more output waits than should, so that nothing more is to be taken in."""
+        """Return whether too much output waits, so that no more events should be accepted."""
         full = any(publisher.is_full() for publisher in self.publishers)
         full = full or self._around.logs.is_full(self._around.settings.window_rows)
         return full or any(processor.is_full() for processor in self.processors)
 
     def follow_level(self, level: StatisticsLevel) -> None:
-        """Have all of them count at `level` from now on."""
+        """Set the statistics level of all instances."""
         for instance in self.values():
             if instance.statistics.level != level:
                 instance.statistics.level = level
@@ -108,7 +108,7 @@ class TaskInstances(Mapping[str, StageInstance]):
         return tuple(instance.statistics.report(name, self.peers(name)) for name, instance in self.items())
 
     def peers(self, name: str) -> tuple[str, ...]:
-        """Whom instance `name` gives its bundles to, or its results."""
+        """Return the instances or workers that instance `name` sends to."""
         instance = self[name]
         if isinstance(instance, Publisher):
             return (instance.worker,) if instance.is_connected() else ()
@@ -118,7 +118,7 @@ class TaskInstances(Mapping[str, StageInstance]):
         )
 
     def build(self, name: str, component: Component) -> StageInstance:
-        """Instance `name` of `component`, wired to those that it gives to."""
+        """Build instance `name` of `component`, connected to its consumers."""
         topology, around, plan = self._topology, self._around, self._topology.plan
         settings = around.settings
         match component.kind:
@@ -152,7 +152,7 @@ class TaskInstances(Mapping[str, StageInstance]):
     def emitter(self, name: str, component: Component) -> Emit:
         """Return the function to which instance `name` passes its bundles.
 
-        It shares them out, and shows them to the sampler while samples are taken.
+        It distributes them, and passes them to the sampler while samples are taken.
         """
         emit, sampler, clock = self._routing.emitter(component), self._around.sampler, self._around.clock
 

@@ -1,7 +1,7 @@
-"""Which events of a running topology are sampled, and how they are reported.
+"""Samples of the events of a running topology, and their reports.
 
-Samples are small, whatever the event rate: some events a second of each stream of an instance, cut when they are long,
-and so many bytes with each registration. While nothing is sampled, a stage only checks a flag.
+Samples are limited independently of the event rate: some events a second of each stream of an instance, cut to a
+maximum length, and a maximum size in each registration. While nothing is sampled, a stage only checks a flag.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ EVENTS_A_SECOND = 10
 """The maximum number of events of each stream of an instance and direction."""
 SECOND_MS = 1_000
 LONGEST_EVENT = 2_000
-"""Longer events are cut."""
+"""The length to which events are cut."""
 MOST_KEPT = 400
-"""Events that no registration has taken yet; the oldest are forgotten first."""
+"""The maximum number of events that wait for a registration; the oldest are dropped first."""
 MOST_BYTES = 32_768
-"""The maximum size in one registration; the rest with the next."""
+"""The maximum size of samples in one registration; the rest is sent with the next."""
 _AROUND = 100
-"""Bytes of a sampled event besides its text, roughly."""
+"""The approximate bytes of a sampled event in addition to its text."""
 
 
 @dataclass(slots=True)
 class _SampledStream:
-    """A stream of an instance, in or out: the hundredths of an event that are owed, and what this second has had."""
+    """An input or output stream of an instance: its credit in hundredths of an event, and this second's count."""
 
     owed: float = 0.0
     second: int = -1
@@ -58,12 +58,12 @@ class Sampler:
 
     def __init__(self) -> None:
         self.on = False
-        """False: `note` need not be called."""
+        """Whether `note` must be called."""
         self._orders: dict[str, _Order] = {}
         self._kept: deque[SampledEvent] = deque(maxlen=MOST_KEPT)
 
     def follow(self, orders: Iterable[SampleOrder], monotonic_ms: int) -> None:
-        """Sample exactly these from now on; samples that continue keep their place."""
+        """Replace the orders; the state of continuing ones is kept."""
         before = self._orders
         now: dict[str, _Order] = {}
         for order in orders:
@@ -74,7 +74,7 @@ class Sampler:
         self.on = bool(now)
 
     def note(self, instance: str, direction: Direction, bundle: Bundle, now_ms: int, monotonic_ms: int) -> None:
-        """Keep some of the bundle's events if the instance is being sampled; `now_ms` is the time of day."""
+        """Sample some of the bundle's events if the instance is being sampled; `now_ms` is the time of day."""
         order = self._orders.get(instance.rpartition("#")[0])
         if order is None or monotonic_ms >= order.until_ms:
             return
@@ -91,7 +91,7 @@ class Sampler:
                 )
 
     def take(self) -> tuple[SampledEvent, ...]:
-        """Remove and return the oldest events, as many as one registration carries."""
+        """Remove and return the oldest events, up to the maximum size of one registration."""
         taken: list[SampledEvent] = []
         left = MOST_BYTES
         while self._kept and left > 0:
@@ -101,7 +101,7 @@ class Sampler:
 
 
 def _texts(batch: pa.RecordBatch, count: int) -> list[str]:
-    """Return `count` events from all over `batch`, as JSON."""
+    """Return `count` events spread over `batch`, as JSON."""
     places = pa.array([place * batch.num_rows // count for place in range(count)], pa.int64())
     rows = event_rows(batch.take(places))
     return [_cut(json.dumps(row, ensure_ascii=False, default=_as_text)) for row in rows]

@@ -1,4 +1,4 @@
-"""A process that runs scripts, as its parent sees it: started, asked and ended within limits of time.
+"""The parent's side of a script process: starting, calling and ending it within time limits.
 
 See `siddhi.scripts.process` for what runs in it and `siddhi.scripts.messages` for what passes between the two. Whatever
 the process does (it may be stopped, killed, or write anything), a call here returns in time or raises
@@ -35,23 +35,23 @@ from siddhi.scripts.messages import (
 from siddhi.scripts.process import PROGRESS_BYTES
 
 START_S = 30.0
-"""A process that is not ready by then is ended: it takes a tenth of a second, but much more on a busy host."""
+"""The time limit of a process's start, which takes a tenth of a second, but much longer on a busy host."""
 WALL_S = 10.0
-"""A call that uses no processor time ends after so long: its process was stopped, or others need all processors."""
+"""The time limit of a call without processor time: its process was suspended, or other processes use all processors."""
 WAITING_S = 0.5
-"""While a process is awaited, what must go on meanwhile is done so often."""
+"""The interval at which `meanwhile` is called during waits."""
 ENDING_S = 2.0
-"""A process that has closed its output ends by then, or is killed."""
+"""How long a process that has closed its output may take to end before it is killed."""
 _PIECE = 65_536
 _BY_ITSELF = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
-"""Signals by which a process ends because of what it did, memory that it could not get included."""
+"""Signals that a process causes itself, including those for failed memory allocations."""
 
 
 class ProcessEndedError(Exception):
     """The process has ended, or was ended.
 
-    `place` is that of the call that it made last. `by_call` says that this call is the cause, and not something
-    outside; `idle` that the process had nothing to do.
+    `place` is the index of its last call. `by_call` says that this call, not an external event, is the cause; `idle`
+    that the process was idle.
     """
 
     def __init__(self, reason: str, place: int, *, by_call: bool = False, idle: bool = False) -> None:
@@ -63,7 +63,7 @@ class ProcessEndedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What consecutive calls returned, a ScriptFailure for each that failed; and the size of the message in bytes."""
+    """The results of consecutive calls (ScriptFailure for failed ones), and the size of the message in bytes."""
 
     answers: list[object]
     size: int
@@ -110,12 +110,12 @@ class ScriptProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended by itself."""
+        """Return whether it has ended by itself."""
         return self._process.poll() is not None
 
     @property
     def place(self) -> int:
-        """The place of the call that it makes or made last among those of the last request; -1 before the first."""
+        """Return the index of its current or last call in the last request; -1 before the first."""
         return int(self._progress[0])
 
     def await_ready(self) -> None:
@@ -131,7 +131,7 @@ class ScriptProcess:
         self._write(framed(message), time.monotonic() + WALL_S)
 
     def answers(self, request: CallRequest, most: int) -> Answers:
-        """Return the next answers to `request`, of which `most` are missing. Raises ProcessEndedError."""
+        """Return the next answers to `request`, at most `most`. Raises ProcessEndedError."""
         message = self._read(time.monotonic() + WALL_S, request)
         try:
             found = read_answers(message)
@@ -150,7 +150,7 @@ class ScriptProcess:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close everything that belongs to the process, which has ended or belongs to another one."""
+        """Close all resources of the process, which has ended or belongs to another parent."""
         close_pipes(self._process)
         self._progress.release()
         self._shared.close()
@@ -172,7 +172,7 @@ class ScriptProcess:
                 raise self._end(f"it takes no requests: {error.strerror}") from None
 
     def _read(self, until_s: float, request: CallRequest | None = None) -> bytes:
-        """Return the next message; each call of `request` that is begun meanwhile has time of its own."""
+        """Return the next message. The time limit applies to each call of `request`."""
         poller = select.poll()
         poller.register(self._from, select.POLLIN)
         place = self.place
@@ -193,12 +193,12 @@ class ScriptProcess:
         return message
 
     def _poll(self, poller: select.poll, left_s: float) -> None:
-        """Wait, for a short time at most."""
+        """Wait for a short time."""
         self._meanwhile()
         poller.poll(min(left_s, WAITING_S) * 1_000)
 
     def _message(self) -> bytes | None:
-        """Return the next message if all of it has come."""
+        """Return the next message if it is complete."""
         if len(self._input) < LENGTH.size:
             return None
         (length,) = LENGTH.unpack_from(self._input)
@@ -213,7 +213,7 @@ class ScriptProcess:
 
     def _end(self, reason: str, request: CallRequest | None = None, *, closed: bool = False) -> ProcessEndedError:
         """End the process and return why it ended: it worked on `request` if any, and may have `closed` its output."""
-        if closed:  # it ends by itself; what it ends by says why
+        if closed:  # it ends by itself, and its exit status says why
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(ENDING_S)
         code = self._process.poll()
@@ -233,7 +233,7 @@ class ScriptProcess:
         return ProcessEndedError(f"its process was ended: {reason}{ending}{': ' if words else ''}{words}", place)
 
     def _last_words(self) -> str:
-        """Return the last line that it wrote about its own errors."""
+        """Return the last line of its error output."""
         lines = last_words(self._errors).strip().splitlines()
         return lines[-1] if lines else ""
 

@@ -1,12 +1,12 @@
-"""Runs the scripts of a plan in a process of their own, and keeps what they do from the plan.
+"""Run the scripts of a plan in a separate process, isolated from the plan.
 
     batch of calls ──▶ process ──▶ answers
           │               ✗ ended by a call: that call fails, the process starts again, the rest continues
-          │               ✗ ended by something else: the call is made once more, then it fails, too
+          │               ✗ ended by something else: the call is retried once, then it fails, too
           └── after `MOST_STOPPED` such calls of a batch its remaining ones fail without being made
 
-A task that runs no scripts has no process. It starts when the first function is known, so that events do not wait for
-it, ends after `idle_ms` without calls, and starts again with the next one.
+A task without scripts has no process. The process starts when the first function is defined, so that events do not wait
+for it, ends after `idle_ms` without calls, and is restarted by the next call.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from topology.stages.tasks.script_process import ProcessEndedError, ScriptProces
 logger = logging.getLogger(__name__)
 
 MOST_CALLS, MOST_REQUEST_BYTES = 4_096, 8 * 2**20
-"""Calls in one message, and its bytes, unless a single call has more."""
+"""The maximum calls and bytes of one message, unless a single call has more."""
 LEAST_CPU_MS = 50
-"""What is left of the limit when many calls of one batch were stopped."""
+"""The reduced time limit after many calls of one batch were stopped."""
 MOST_STOPPED = 16
-"""Each call that is stopped costs its limit and the start of a process, while other events and plans wait: a batch of
-them must take seconds, not minutes."""
+"""The maximum number of stopped calls in a batch. Each costs its time limit and the start of a process while other
+events and plans wait, so this keeps the delay at seconds instead of minutes."""
 MOST_REPEATED = 16
-"""So many calls of a batch are made a second time: what ends process after process must not hold a plan up for ever."""
+"""The maximum number of retried calls of a batch, so that repeated ends of processes cannot block a plan forever."""
 MOST_ANSWER_BYTES = 256 * 2**20
-"""What the calls of one batch may return together; a host's memory is limited."""
+"""The maximum size of all results of one batch, to limit memory."""
 MOST_STARTS = 3
-"""If no process can be started in so many attempts, the plan's task ends; it starts again and loses nothing."""
+"""The number of failed starts of a process after which the plan's task ends. It is restarted without losing events."""
 _SCALARS = frozenset({bool, float, type(None)})
 _INT64 = 2**63
 
@@ -56,11 +56,11 @@ class _Batch:
         self.size = 0
         """Bytes of the answers."""
         self.stopped: dict[int, str] = {}
-        """Calls that ended the process, by their places, and how."""
+        """The calls that ended the process, by index, and the reasons."""
         self.repeated: set[int] = set()
-        """Calls that are made a second time, since something outside ended the process."""
+        """Calls that are retried because an external event ended the process."""
         self.slept = False
-        """Whether the process had just ended because it was idle."""
+        """Whether the process had just ended while idle."""
 
     @property
     def done(self) -> int:
@@ -102,8 +102,8 @@ class PlanScripts:
     def __init__(self, settings: ScriptProcessSettings, meanwhile: Callable[[], None] = _nothing) -> None:
         """Run functions within `settings`.
 
-        The calls of a batch may take minutes together, and their caller waits: `meanwhile` is called again and again.
-        A forked copy of this process does not call it.
+        The calls of a batch may take minutes together, during which `meanwhile` is called repeatedly. A forked copy of
+        this process does not call it.
         """
         self._settings = settings
         self._meanwhile = meanwhile
@@ -121,7 +121,7 @@ class PlanScripts:
         source = _source(language, body)
         if source not in self._functions:
             self._functions[source] = len(self._functions)
-            self.close()  # the process that runs has only those before it
+            self.close()  # the running process only has the earlier functions
         return partial(self._call, self._functions[source], name)
 
     @property
@@ -134,16 +134,16 @@ class PlanScripts:
         if self._functions and self._process is None:
             try:
                 self._process = self._started()
-            except (OSError, ProcessEndedError) as error:  # the first call tries again, and reports it
+            except (OSError, ProcessEndedError) as error:  # the first call retries and reports the error
                 logger.warning("a process for scripts cannot be started yet: reason=%s", error)
 
     def tend(self) -> None:
-        """Release a process that has ended since it was idle, or for another reason."""
+        """Release a process that has ended."""
         if self._process is not None and self._process.ended:
             self.close()
 
     def stopped(self) -> Iterator[tuple[str, int, str]]:
-        """Yield which functions were stopped since the last time, how often, and why the last time."""
+        """Yield the functions that were stopped since the last call, with the count and the last reason."""
         found, self._stopped = self._stopped, {}
         yield from ((name, count, reason) for name, (count, reason) in found.items())
 
@@ -154,7 +154,7 @@ class PlanScripts:
             return
         if self._owner == os.getpid():
             process.kill()
-        else:  # this is a copy of the task's process, which uses it
+        else:  # this is a forked copy of the task's process, which still uses the script process
             process.abandon()
 
     def _call(self, function: int, name: str, calls: Sequence[Sequence[object]]) -> Sequence[object]:
@@ -198,7 +198,7 @@ class PlanScripts:
             self.close()  # it has more answers to this request
 
     def _after_end(self, batch: _Batch, first: int, ended: ProcessEndedError, name: str) -> None:
-        """Decide which call is to blame for the end of the process, if one is."""
+        """Determine the call that caused the end of the process, if any."""
         if ended.idle and not batch.slept:
             batch.slept = True
             return
