@@ -333,7 +333,7 @@ class CheckpointStore:
             return None
 
     def write_lineage(self, key: PlanKey, lineage: Lineage) -> None:
-        """Store `lineage`, which says from now on which checkpoints count."""
+        """Store `lineage`, which determines from now on which checkpoints are valid."""
         self._put_twice(f"{_folder(key)}/lineage", seal(lineage))
 
     # ---- what is no longer needed --------------------------------------------------------------------------------
