@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tools.differential.compositions import behind, sets, table_sides, whole_events
 from tools.differential.draw import Draw, optional
 from tools.differential.patterns import pattern
 from tools.differential.queries import (
@@ -53,6 +54,10 @@ def _parts(*, peer: bool) -> list[tuple[Part, float]]:
         (aggregation, 0.8),
         (trigger, 0.4),
         (failing, 1),
+        (whole_events, 0.8),
+        (sets, 0.4),
+        (table_sides, 1.5),
+        (behind, 2),
     ]
 
 

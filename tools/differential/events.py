@@ -84,6 +84,8 @@ def _questions(draw: Draw, app: GeneratedApp) -> list[Event]:
             [" select k, i, p", " on i > 2 select k, p", " select count() as n, sum(i) as s", " select *"]
         )
         asked.append(f"from {name}{clause}{'' if 'count' in clause else ' order by k, i, p'}")
+        if draw.chance(0.25):
+            asked.append(_change(draw, name))
     asked += [f"from {name} select k, i, t" for name in app.windows if draw.chance(0.5)]
     for name, value in app.aggregations.items():
         per = draw.one(["sec", "min"])
@@ -91,3 +93,18 @@ def _questions(draw: Draw, app: GeneratedApp) -> list[Event]:
             f"from {name} within 0L, 100000L per '{per}' select AGG_TIMESTAMP, k, {value} order by AGG_TIMESTAMP, k"
         )
     return [{"query": text} for text in asked]
+
+
+def _change(draw: Draw, name: str) -> str:
+    """Return an on-demand query that changes the table."""
+    row = f"select '{draw.one('abx')}' as k, {draw.number(0, 5)} as i, {draw.one(['0.5', '2.0'])} as p"
+    return draw.one(
+        [
+            f"{row} insert into {name}",
+            f"{row} update or insert into {name} on {name}.k == k",
+            f"{row} update {name} set {name}.i = i on {name}.k == k",  # noqa: S608 - not SQL
+            f"delete {name} on {name}.i > {draw.number(0, 5)}",
+            f"select 'a' as k delete {name} on {name}.k == k",
+            f"update {name} set {name}.i = {draw.number(0, 5)} on {name}.k == '{draw.one('ab')}'",  # noqa: S608 - not SQL
+        ]
+    )

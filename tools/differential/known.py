@@ -216,6 +216,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         _text(r"\b(min|max)(Forever)?\("),
     ),
     KnownDifference(
+        "union-set-forgets",
+        "an element of a set that came again and left again stays in `unionSet` over a window in Siddhi",
+        _text(r"unionSet\("),
+    ),
+    KnownDifference(
         "float-as-text",
         "the text of a float is the shortest that reads back, as in Java 19 and later; older ones add digits",
         _text(r"'float'\), 'string'\)|convert\((\w+\.)?f, 'string'\)"),
