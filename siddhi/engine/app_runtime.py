@@ -18,7 +18,7 @@ from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.engine.columnar.string_compaction import StringCompaction
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.emit.batch_writer import BatchWriter
-from siddhi.engine.fast_path.path import FastPath
+from siddhi.engine.fast_path.path import StreamPath
 from siddhi.engine.ingest.batch_reader import BatchReader, root_batch
 from siddhi.engine.jit.arrays import Int64Array, filled
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
@@ -97,7 +97,7 @@ class AppRuntime:
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
         self._inlets: dict[str, BatchReader] = {}
-        self._fast_paths: dict[str, FastPath] = {}
+        self._fast_paths: dict[str, StreamPath] = {}
         """Fast paths by source stream; streams without one are missing."""
         self._places: list[PartitionPlace] = []
         named = [self.windows[key] for key in hash_map_order(self.windows, len(self.windows) + 1)]
@@ -294,7 +294,7 @@ class AppRuntime:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
         self._upkeep.run(roots, clocks, floor, shown)
 
-    def _run_fast_path(self, fast_path: FastPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
+    def _run_fast_path(self, fast_path: StreamPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
         """Run `records` on the fast path if it is open; otherwise return False without a change."""
         rows = records.num_rows
         clock = self._clock

@@ -71,6 +71,8 @@ MAX_PLAIN_ROUTE_VALUES = 32_768
 """Values (rows times columns) that the plain route copies for one query."""
 MAX_SMALL_BATCH_ROWS = 256
 """Rows of a batch on the routes for joins, patterns and sliding windows; their work memory is allocated once."""
+MAX_TABLE_PATH_ROWS = 65_536
+"""Rows of a batch that goes event by event through all queries of a table. Larger ones have not been measured."""
 MAX_EXPORTED_COLUMNS = 256
 """Columns times queries of a stream. Each query exports all columns; beyond this that costs more than it saves."""
 

@@ -31,12 +31,14 @@ class LineProgram:
         addresses: Mapping[str, int],
         results_at: int,
         valid_at: Mapping[str, int] | None = None,
+        positions: Int64Array | None = None,
     ) -> None:
+        """Prepare the program; the rows that its condition keeps are written into `positions`, if these are given."""
         self._inputs = ProgramInputs(program)
         self._inputs.fix(addresses, valid_at or {})
         self._lines = program.lines
         self._results_at = results_at
-        self.positions: Int64Array = np.zeros(MAX_SMALL_BATCH_ROWS, INT64)
+        self.positions: Int64Array = np.zeros(MAX_SMALL_BATCH_ROWS, INT64) if positions is None else positions
         """The positions of the rows that are kept, if the program has a condition."""
         self.evaluates = self._inputs.evaluates
         """Whether nodes evaluate inputs."""

@@ -10,7 +10,7 @@ general path takes most of the time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -23,15 +23,44 @@ from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.engine.tuning import MAX_EXPORTED_COLUMNS
 
 
+class GivesResults(Protocol):
+    """What has the results of a batch."""
+
+    def give(self) -> pa.RecordBatch:
+        """Return the results, once."""
+
+
 class FastPathResult(NamedTuple):
     """The result of a batch: its number of rows and the latest of their timestamps.
 
-    For each target it contains the number of results, and the route that returns them if there are listeners.
+    For each target it has the number of results, and what returns them if there are listeners.
     """
 
     rows: int
     latest: int
-    results: Sequence[tuple[Junction, int, FastRoute | None]]
+    results: Sequence[tuple[Junction, int, GivesResults | None]]
+
+
+class StreamPath(Protocol):
+    """A fast path for events of one stream."""
+
+    strings: frozenset[str]
+    """The attributes whose strings it puts into the app's pool."""
+
+    def is_open(self, rows: int) -> bool:
+        """Return whether batches of this many rows may take the fast path."""
+
+    def run(
+        self, records: pa.RecordBatch, rows: int, layout: RecordLayout, clock: AppClock, watch: QueryWatch | None
+    ) -> FastPathResult | None:
+        """Return the result of `records`, which has `rows` rows, at least one; `clock` is the app's clock.
+
+        Listeners have not been called yet. Return None when the batch has to take the general path: then nothing has
+        changed.
+        """
+
+    def tell(self, passed: FastPathResult) -> None:
+        """Count the results and pass them to the listeners."""
 
 
 class FastPath:
@@ -86,7 +115,7 @@ class FastPath:
                 way.lay_out(layout)
             self._layout = layout
         latest, worked_ns = 0, []
-        results: list[tuple[Junction, int, FastRoute | None]] = []
+        results: list[tuple[Junction, int, GivesResults | None]] = []
         for _, target, way in self._ways:
             began_ns = 0 if watch is None else watch.now_ns()
             written = bool(target.listeners)
@@ -120,7 +149,7 @@ class FastPath:
             target.notify_converted(records)
 
 
-def _drop(results: Sequence[tuple[Junction, int, FastRoute | None]]) -> None:
+def _drop(results: Sequence[tuple[Junction, int, GivesResults | None]]) -> None:
     """Discard these results and free their memory."""
     for _, _, way in results:
         if way is not None:

@@ -18,14 +18,13 @@ import pyarrow as pa
 from siddhi.analysis import model
 from siddhi.analysis.expression.walk import walk
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
-from siddhi.engine.columnar.batch import EventBatch
-from siddhi.engine.columnar.column import DTYPES, Column
+from siddhi.engine.columnar.column import DTYPES
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.fast_path.computed_outputs import ComputedOutputs, LineProgram, OutputProgram
 from siddhi.engine.fast_path.instance_keys import InstanceKeys
+from siddhi.engine.fast_path.reused_batch import ReusedBatches
 from siddhi.engine.fast_path.small_batch import SmallBatch, SmallBatchResults
 from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
-from siddhi.engine.jit.arrays import AnyArray
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.base.choices import Choices
 from siddhi.engine.operators.expressions.batch_kernel import KEEP
@@ -39,21 +38,6 @@ from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.streams.clock import AppClock
 from siddhi.engine.tuning import MAX_PROGRAM_LINES
 from siddhi.language.ast import AttributeType
-
-
-class _ReusedBatch(EventBatch):
-    """The rows of a small batch, which the next batch overwrites: its arrays must not be kept.
-
-    The clock is computed on access.
-    """
-
-    __slots__ = ("clock",)
-    clock: AppClock
-
-    def _from_origin(self, name: str) -> AnyArray:
-        if name != "clocks":
-            raise AssertionError(f"rows of a selection by itself have no {name}")
-        return self.clock.at_rows(self.timestamps)
 
 
 class SelectionRoute(SmallBatchRoute):
@@ -85,10 +69,7 @@ class SelectionRoute(SmallBatchRoute):
         self._evaluates = bool(self._evaluated) or self._computed.evaluates
         self._kept: list[object] = []
         """Keeps the memory of results alive until they are written."""
-        self._columns = {name: (type_, few.values[name], few.addresses[name]) for name, type_ in read.items()}
-        self._pool = pool
-        self._batches: dict[int, _ReusedBatch] = {}
-        """Views of the same lines by number of rows, at most `MAX_SMALL_BATCH_ROWS` of them."""
+        self._batches = ReusedBatches(few, read, pool)
 
     def cut(self, rows: int) -> None:
         """Do nothing: rows are counted when conditions have been tested."""
@@ -106,7 +87,7 @@ class SelectionRoute(SmallBatchRoute):
             rows = kept
         if not self._evaluates:
             return self._computed.run(rows, None)
-        evaluation = Evaluation(self._batch(rows, clock))
+        evaluation = Evaluation(self._batches.of(rows, clock))
         with np.errstate(all="ignore"):  # numbers overflow silently, as in Java
             for name, node, dtype in self._evaluated:
                 values, valid = broadcast(node.evaluate(evaluation), rows)
@@ -124,23 +105,10 @@ class SelectionRoute(SmallBatchRoute):
         """Return how many of the rows pass the conditions, `REFUSED` when one fails."""
         if not conditions.evaluates:
             return conditions.run(rows, None)[0]
-        evaluation = Evaluation(self._batch(rows, clock))
+        evaluation = Evaluation(self._batches.of(rows, clock))
         with np.errstate(all="ignore"):
             kept, _ = conditions.run(rows, evaluation)
         return REFUSED if evaluation.failed is not None else kept
-
-    def _batch(self, rows: int, clock: AppClock) -> _ReusedBatch:
-        batch = self._batches.get(rows)
-        if batch is None:
-            columns = {
-                name: Column(type_, self._pool, values[:rows], None, None, None, address)
-                for name, (type_, values, address) in self._columns.items()
-            }
-            batch = self._batches[rows] = _ReusedBatch(
-                self.few.stamps[:rows], None, None, None, columns, only_current=True
-            )
-        batch.clock, batch._clocks = clock, None
-        return batch
 
     def write(self, count: int) -> pa.RecordBatch:
         return self._results.write(count)

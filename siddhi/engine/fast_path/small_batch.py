@@ -53,22 +53,31 @@ _WRITTEN_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: FLAGS}
 
 
 class SmallBatch:
-    """Timestamps and `attributes` of up to `MAX_SMALL_BATCH_ROWS` rows that pass `tests`; no attribute is an object.
+    """Timestamps and `attributes` of a few rows that pass `tests`; no attribute is an object.
 
     `values` has each of them as `Column` does, and `addresses` their addresses; only the first rows belong to the
     batch that was read.
     """
 
     def __init__(
-        self, attributes: Mapping[str, AttributeType], pool: StringPool, tests: Sequence[PlainTest] = ()
+        self,
+        attributes: Mapping[str, AttributeType],
+        pool: StringPool,
+        tests: Sequence[PlainTest] = (),
+        *,
+        room: int = MAX_SMALL_BATCH_ROWS,
+        more_lines: int = 0,
     ) -> None:
+        """Make `room` for rows, and for `more_lines` behind their own in `memory`, which the caller uses."""
         self._pool = pool
+        self._room = room
         self._filter = _RowFilter(tests) if tests else None
         self._latest: int | None = None
         self._names = tuple(attributes)
         self.strings = frozenset(name for name, type_ in attributes.items() if type_ is AttributeType.STRING)
         lines = 1 + len(attributes)
-        memory: Int64Array = np.zeros((2 * lines, MAX_SMALL_BATCH_ROWS), INT64)
+        memory: Int64Array = np.zeros((2 * lines + more_lines, room), INT64)
+        self.memory = memory
         self._memory: Int64Array = memory.reshape(-1)
         self._plan: Int64Array = np.zeros((lines, PLAN_WIDTH), INT64)
         self._plan[0, [READ_FORM, READ_WIDTH]] = NUMBERS, INT64.itemsize
@@ -101,19 +110,23 @@ class SmallBatch:
             count, self._latest = self._filter.passing(self._array_at, rows)
             if count <= 0:
                 return count
-        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MAX_SMALL_BATCH_ROWS)
+        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, self._room)
         if nulls:
             return REFUSED
         if self._filter is not None and count < rows and not self.keep(self._filter.positions, count, rows):
             return REFUSED
         return count
 
+    def code(self, text: str) -> int:
+        """Return the code of `text` in the pool of the app."""
+        return self._pool.code(text)
+
     def keep(self, positions: Int64Array, count: int, rows: int) -> bool:
         """Keep the first `count` of `positions`, which ascend, of `rows` rows.
 
         Return False without a change when timestamps do not ascend.
         """
-        kept: bool = keep_rows(self._memory, MAX_SMALL_BATCH_ROWS, self._plan, rows, positions, count)
+        kept: bool = keep_rows(self._memory, self._room, self._plan, rows, positions, count)
         return kept
 
     def latest(self, rows: int) -> int:

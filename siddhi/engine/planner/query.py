@@ -37,6 +37,7 @@ from siddhi.engine.operators.selection.group_properties import empties_groups, r
 from siddhi.engine.operators.selection.plain_query import plain_query
 from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.operators.source_chain import added_attributes, build_chain
+from siddhi.engine.operators.tables.table import Table
 from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
@@ -116,6 +117,7 @@ class QueryNode(AppNode):
         self.splits_chunks = isinstance(self.head, JoinOperator) and self.head.keeps_nothing
         self.arrival = tuple(range(len(self.sources)))
         self.reads = frozenset(environment.looked_into)
+        self._all_tables = environment.tables
         self._tables = environment.tables.keys() - environment.looked_into_carefully
         self.computes = self.writer is not None or computes(analysed, aggregates=self.fused is None)
         self.parts = (
@@ -235,6 +237,10 @@ class QueryNode(AppNode):
         if self.writer is not None and not self.writer.shares:
             return frozenset()
         return frozenset(self._tables & (self.reads | self.writes))
+
+    def table(self, name: str) -> Table | None:
+        """Return the table of that name, None when there is only a named window or an aggregation of it."""
+        return self._all_tables.get(name)
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """Process the inputs of one step.

@@ -11,7 +11,7 @@ import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.string_compaction import StringCompaction
-from siddhi.engine.fast_path.path import FastPath
+from siddhi.engine.fast_path.path import StreamPath
 from siddhi.engine.jit.arrays import Int64Array, filled
 from siddhi.engine.operators.base.operator import NEVER
 from siddhi.engine.operators.partitions.place import PartitionPlace
@@ -41,7 +41,7 @@ class Maintenance:
         first = min(NEVER if due is None else due, self._next_purge_ms(None))
         return None if first == NEVER else first
 
-    def fast_path(self, stream: str) -> FastPath | None:
+    def fast_path(self, stream: str) -> StreamPath | None:
         """Return the fast path as `StepRunner.fast_path` does.
 
         There is none if a partition purges keys over time.

@@ -12,9 +12,12 @@ import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.fast_path.choose import fast_route
-from siddhi.engine.fast_path.path import FastPath
+from siddhi.engine.fast_path.path import FastPath, StreamPath
 from siddhi.engine.fast_path.plain_route import PlainRoute
+from siddhi.engine.fast_path.table_path import TablePath, TellRefused
+from siddhi.engine.fast_path.table_plan import table_plan
 from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.expressions.register_program import NoProgramError
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.planner.query import QueryNode
@@ -197,10 +200,52 @@ class Routes:
             number, stage, self._junctions[key], fed, tuple(nothing[:place]), tuple(nothing[place + 1 :])
         )
 
-    def fast_path(self, stream: str) -> FastPath | None:
-        """Return the fast path of events that arrive on `stream` from outside, None if there is none."""
+    def fast_path(self, stream: str, tell_refused: TellRefused) -> StreamPath | None:
+        """Return the fast path of events that arrive on `stream` from outside, None if there is none.
+
+        `tell_refused` receives the number of rows that a table refused.
+        """
+        if stream in self.fed:
+            return None
+        return self._path_of_queries(stream) or self._table_path(stream, tell_refused)
+
+    def _table_path(self, stream: str, tell_refused: TellRefused) -> TablePath | None:
+        """Return the fast path of events on `stream` whose queries use one table, None when there is none."""
+        wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
+        reached = self._graph.reached((stream,), wakeful)
+        numbers = [number for number in self._graph.readers[stream] if number in reached]
+        stages = [self._stages[number] for number in numbers]
+        nodes = [stage.node for stage in stages if isinstance(stage.node, QueryNode)]
+        shared = self._graph.columnar((stream,))
+        if len(nodes) < len(reached) or any(node.sources != (stream,) for node in nodes):
+            return None
+        used = {table: node for node in nodes for table in node.reads | node.writes}
+        fed = [node.target for node in nodes if node.target is not None]
+        if len(used) != 1 or len(set(fed)) < len(fed) or not self.shared.isdisjoint(fed):
+            return None
+        ((name, user),) = used.items()
+        table = user.table(name)
+        if table is None or self._in_rule_set(numbers):
+            return None
+        source = self._junctions[stream]
+        targets = [None if node.target is None else self._junctions[node.target] for node in nodes]
+        try:
+            plan = table_plan(nodes, source.types, table)
+        except NoProgramError:
+            return None
+        return TablePath(source, stages, targets, plan, tell_refused, shared=shared is None or bool(shared))
+
+    def _in_rule_set(self, numbers: Sequence[int]) -> bool:
+        """Return whether one of the queries of these numbers shares work with others."""
+        if self._rule_sets is None:
+            self._rule_sets = rule_sets(self._stages, self._junctions)
+        members = {number for rules in self._rule_sets.values() for number, _ in rules.stages}
+        return not members.isdisjoint(numbers)
+
+    def _path_of_queries(self, stream: str) -> FastPath | None:
+        """Return the fast path of events on `stream` whose queries have routes, None when there is none."""
         route = self.of((stream,))
-        if route is None or stream in self.fed or self.sessions((stream,), alone=False):
+        if route is None or self.sessions((stream,), alone=False):
             return None
         stages = [stage for _, stage in route if isinstance(stage, ScheduledNode)]
         if not stages or len(stages) < len(route):

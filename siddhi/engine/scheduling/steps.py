@@ -9,7 +9,7 @@ import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.emit.batch_writer import BatchWriter
-from siddhi.engine.fast_path.path import FastPath
+from siddhi.engine.fast_path.path import StreamPath
 from siddhi.engine.jit.arrays import Int64Array, filled
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.node import AppNode
@@ -161,9 +161,9 @@ class StepRunner:
     def _tell_refused(self, node: AppNode, refused: int) -> None:
         self.failures.tell(FailedEvents(node.name, "", refused, "its table already has that primary key"))
 
-    def fast_path(self, stream: str) -> FastPath | None:
+    def fast_path(self, stream: str) -> StreamPath | None:
         """Return the fast path of events that arrive on `stream` from outside, None if there is none."""
-        return self._routes.fast_path(stream)
+        return self._routes.fast_path(stream, self._tell_refused)
 
     # ---- column by column
 

@@ -48,6 +48,11 @@ class ScheduledNode:
             splits_chunks=node.splits_chunks,
         )
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether the node's output goes to listeners of its own."""
+        return self._outlet is not None
+
     def tell(self, batch: EventBatch) -> None:
         """Pass the node's output to its listeners."""
         if self._outlet is not None:

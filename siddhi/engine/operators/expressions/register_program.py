@@ -15,6 +15,8 @@ from siddhi.language.ast import AttributeType
 
 WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})
 FRACTIONS = frozenset({AttributeType.FLOAT, AttributeType.DOUBLE})
+DIVISIONS = (code.DIV_I, code.MOD_I, code.DIV_F, code.MOD_F)
+"""Instructions that give null for a divisor of zero."""
 _ARITHMETIC = {
     "+": (code.ADD_I, code.ADD_F),
     "-": (code.SUB_I, code.SUB_F),

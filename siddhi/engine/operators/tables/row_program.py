@@ -55,13 +55,32 @@ _STORES = {
 
 
 class RowProgram(RegisterProgram):
-    """Instructions over an event's inputs and a row of `table`; `asks` and `sets` compile into it."""
+    """Instructions over an event's inputs and a row of `table`; `fill` compiles into it."""
 
     def __init__(self, table: Table, compiler: ExpressionCompiler) -> None:
         super().__init__()
         self._table = table
         self._compiler = compiler
         self.inputs: list[tuple[ExpressionNode, AttributeType]] = []
+
+    def fill(
+        self,
+        condition: model.TypedExpression | None,
+        assignments: Sequence[tuple[str, model.TypedExpression]] = (),
+        timed: bool = False,
+    ) -> int:
+        """Add the instructions of a write; return how many of them test its condition.
+
+        With `timed` a changed row gets the timestamp of the event. Raise NoProgramError when there are none.
+        """
+        if condition is not None:
+            self.asks(condition)
+        asking = len(self)
+        for name, value in assignments:
+            self.sets(name, value)
+        if timed:
+            self.sets_time()
+        return asking
 
     def sets(self, name: str, value: model.TypedExpression) -> None:
         """Add the assignment of `value` to the attribute `name` of the row."""
@@ -77,8 +96,7 @@ class RowProgram(RegisterProgram):
 
     def sets_time(self) -> None:
         """Add an instruction that gives the row the time of the event."""
-        self.inputs.append((TimestampNode(), AttributeType.LONG))
-        register = self.put(code.INPUT_I, len(self.inputs) - 1)
+        register = self.put(code.INPUT_I, self.time_input())
         self.put(code.STORE_I64, register, self._table.line_of(EVENT_TIMESTAMP))
 
     def values(self, batch: EventBatch, outputs: dict[str, Value]) -> tuple[Int64Array, BoolArray]:
@@ -99,7 +117,8 @@ class RowProgram(RegisterProgram):
 
     def leaf(self, expression: model.TypedExpression) -> int | None:
         if not self._looks(expression):
-            return self._input(expression)
+            number = self.input_of(expression)
+            return self.put(code.INPUT_F if expression.type in FRACTIONS else code.INPUT_I, number)
         if isinstance(expression, model.TableValue):
             return self.put(self._of_type(_LOADS, expression.type), self._table.line_of(expression.name))
         return None
@@ -108,41 +127,21 @@ class RowProgram(RegisterProgram):
         """Return whether `expression` reads rows of the table."""
         return any(isinstance(one, model.TableValue) and one.table == self._table.id for one in walk(expression))
 
-    def _input(self, expression: model.TypedExpression) -> int:
+    def input_of(self, expression: model.TypedExpression) -> int:
+        """Return the number of the input that is `expression`, which does not read the row."""
         node = self._compiler.compile(expression)
         if node.can_fail or node.stateful or expression.type is AttributeType.OBJECT:
             raise NoProgramError("it is beyond the loop")
         self.inputs.append((node, expression.type))
-        return self.put(code.INPUT_F if expression.type in FRACTIONS else code.INPUT_I, len(self.inputs) - 1)
+        return len(self.inputs) - 1
+
+    def time_input(self) -> int:
+        """Return the number of the input that is the timestamp of the event."""
+        self.inputs.append((TimestampNode(), AttributeType.LONG))
+        return len(self.inputs) - 1
 
     @staticmethod
     def _of_type(codes: dict[AttributeType, int], type_: AttributeType) -> int:
         if type_ not in codes:
             raise NoProgramError("it is beyond the loop")
         return codes[type_]
-
-
-def compile_program(
-    table: Table,
-    compiler: ExpressionCompiler,
-    condition: model.TypedExpression | None,
-    assignments: Sequence[tuple[str, model.TypedExpression]],
-    *,
-    timed: bool,
-) -> tuple[RowProgram, int] | None:
-    """Return the program of a write, and how many of its instructions test the condition; None if there is none.
-
-    With `timed` a changed row gets the timestamp of the event.
-    """
-    program = RowProgram(table, compiler)
-    try:
-        if condition is not None:
-            program.asks(condition)
-        asking = len(program)
-        for name, value in assignments:
-            program.sets(name, value)
-        if timed:
-            program.sets_time()
-    except NoProgramError:
-        return None
-    return program, asking

@@ -77,6 +77,11 @@ class Table:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def is_met_by_number(self) -> bool:
+        """Whether rows are met in the order of their key, not in that of insertion."""
+        return self._number is not None
+
     def keep_times(self) -> None:
         """Store the times at which rows arrive, in a table that is still empty."""
         if not self.keeps_times:

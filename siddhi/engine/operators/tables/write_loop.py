@@ -11,8 +11,8 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import DTYPES, Column
 from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, grown
-from siddhi.engine.operators.expressions import register_kernel as code
 from siddhi.engine.operators.expressions.evaluation import Value
+from siddhi.engine.operators.expressions.register_program import DIVISIONS
 from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.operators.tables.history import History
 from siddhi.engine.operators.tables.prepared_writes import PreparedWrites
@@ -298,5 +298,5 @@ def _new_prepared(table: Table, plans: Sequence[WritePlan]) -> PreparedWrites:
     registers = (np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.float64), np.zeros(room, dtype=np.bool_))
     deletes = any(plan.action == DELETE for plan in plans)
     lines = np.concatenate(programs)
-    divides = bool(np.isin(lines[:, 0], (code.DIV_I, code.MOD_I, code.DIV_F, code.MOD_F)).any())
+    divides = bool(np.isin(lines[:, 0], DIVISIONS).any())
     return PreparedWrites(plans, index, live, touched, deletes, writers, lines, divides, registers)

@@ -29,10 +29,11 @@ from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.operators.expressions.evaluation import Evaluation, Value, as_type, to_column
 from siddhi.engine.operators.expressions.operators import NUMERIC
+from siddhi.engine.operators.expressions.register_program import NoProgramError
 from siddhi.engine.operators.tables.careful import CarefulMatcher, needs_care
 from siddhi.engine.operators.tables.matching import RowMatcher
 from siddhi.engine.operators.tables.pairs import Pairs
-from siddhi.engine.operators.tables.row_program import compile_program
+from siddhi.engine.operators.tables.row_program import RowProgram
 from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.operators.tables.table import Table
 from siddhi.engine.operators.tables.write_loop import ACTIONS, Write, WritePlan, carry_out
@@ -61,12 +62,13 @@ class TableWriter:
         self.matcher = RowMatcher(output.on, table, compiler)
         replaces = self._replaces_rows(output)
         assigned = () if replaces else output.assignments
-        self._replaces = replaces
+        self.replaces = replaces
+        """Whether events replace the row that has their key."""
         settled = set(table.primary_key) if replaces else self._settled(assigned)
         plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
         assignments = [one for one in _in_order(assigned or plain, table) if one.attribute not in settled]
-        self._assigned = [(one.attribute, one.value) for one in assignments]
-        self.assignments = [(name, compiler.compile(value)) for name, value in self._assigned]
+        self.assigned = [(one.attribute, one.value) for one in assignments]
+        self.assignments = [(name, compiler.compile(value)) for name, value in self.assigned]
         values = [part for one in assignments for part in walk(one.value)]
         self.reads = frozenset(part.name for part in values if isinstance(part, model.TableValue))
         changed = {one.attribute for one in assignments}
@@ -117,22 +119,25 @@ class TableWriter:
         of rows. This is called when all queries are built.
         """
         table, matcher = self.table, self.matcher
-        index = table.key if self._replaces else matcher.index
-        changed = frozenset(name for name, _ in self._assigned) if self.action in _CHANGING else frozenset[str]()
+        index = table.key if self.replaces else matcher.index
+        changed = frozenset(name for name, _ in self.assigned) if self.action in _CHANGING else frozenset[str]()
         keys = {*table.primary_key, *(index.names if index is not None else ())}
         if self._careful is not None or type(table) is not Table or not changed.isdisjoint(keys):
             return None
         if AttributeType.OBJECT in table.types.values():
             return None
-        asked = None if self._replaces or self.action == "insert" else matcher.rest
-        program = compile_program(
-            table,
-            self._compiler.afresh(),
-            asked,
-            self._assigned if self.action in _CHANGING else (),
-            timed=self._replaces and table.keeps_times,
-        )
-        return None if program is None else WritePlan(ACTIONS[self.action], index, *program, changed)
+        asked = None if self.replaces or self.action == "insert" else matcher.rest
+        program = RowProgram(table, self._compiler.afresh())
+        try:
+            asking = program.fill(asked, *self.changes)
+        except NoProgramError:
+            return None
+        return WritePlan(ACTIONS[self.action], index, program, asking, changed)
+
+    @property
+    def changes(self) -> tuple[Sequence[tuple[str, model.TypedExpression]], bool]:
+        """Return the assignments to rows that are found, and whether these get the timestamp of the event."""
+        return self.assigned if self.action in _CHANGING else (), self.replaces and self.table.keeps_times
 
     @property
     def shares(self) -> bool:
@@ -142,7 +147,7 @@ class TableWriter:
 
     def keys(self, batch: EventBatch) -> tuple[Int64Array, BoolArray]:
         """Return the keys of the plan's index that events look up, and a mask of those that find nothing."""
-        if self._replaces:
+        if self.replaces:
             assert self.table.key is not None  # noqa: S101 - what replaces rows has a primary key
             return self.table.keys_of(self.table.key, self.as_rows(batch), batch.size), NO_MASK
         return self.matcher.keys(batch, self.outputs(batch))
@@ -390,7 +395,7 @@ class TableWriter:
             changes[name] = column
             if name in stored:
                 stored[name] = column
-        if self._replaces and self.table.keeps_times:
+        if self.replaces and self.table.keeps_times:
             changes[EVENT_TIMESTAMP] = self._times(events)
         return changes
 
