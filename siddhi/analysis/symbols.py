@@ -22,7 +22,7 @@ from siddhi.spans import Span
 def has_mark(name: str, span: Span, problems: Problems) -> bool:
     """Return whether `name` begins with the mark of inner or fault streams, which is reported.
 
-    Back-quotes allow such a name, but events of `` `#S` `` could not be told from those of the inner stream `#S`.
+    Back-quotes allow such a name, but the stream `` `#S` `` could not be distinguished from the inner stream `#S`.
     """
     if not name.startswith(("#", "!")):
         return False
