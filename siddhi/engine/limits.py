@@ -10,7 +10,4 @@ MAX_PARTIAL_MATCHES = 5_000_000
 MAX_CASCADE_DEPTH = 10_000
 """The maximum length of a cascade, in which one event causes the next, before it is considered endless."""
 MAX_RESULT_CHARACTERS = 4 * 1024 * 1024
-"""The maximum number of characters of a function's result.
-
-A longer text would not fit into a message between stages.
-"""
+"""The maximum number of characters of a function's result. Longer texts do not fit into messages between stages."""

@@ -31,10 +31,8 @@ outer output partition per raw return right sec second seconds select set snapsh
 unidirectional update week weeks window with within year years
 """
 KEYWORDS = frozenset(_WORDS.split())
-"""All keywords of the language.
-
-Most are valid as names too, but not of triggers, aggregations, functions and their languages.
-"""
+"""All keywords of the language. Most are valid as names too, but not of triggers, aggregations, functions and their
+languages."""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z_0-9]*")
 _INTEGER_LIMITS = {AttributeType.INT: 31, AttributeType.LONG: 63}

@@ -22,11 +22,8 @@ import msgspec
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
 TIME_LIMIT_S = 0.5
-"""The limit of processor time of the whole process during one call.
-
-The engine checks it only occasionally, so a call may take twice as long. The stage's loop waits meanwhile: this must be
-far below the lease of a task.
-"""
+"""The limit of processor time of the whole process during one call. The engine checks it only occasionally, so a call
+may take twice as long. The stage's loop waits meanwhile: this must be far below the lease of a task."""
 MEMORY_LIMIT_MIB = 32
 """Memory limit of one script."""
 STACK_BYTES = 256 * 1024

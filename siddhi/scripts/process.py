@@ -53,10 +53,8 @@ ERROR_BYTES = 65_536
 """The number of bytes that the process may write to the file of its errors."""
 PROGRESS_BYTES = 8
 FLUSH_S, FLUSH_BYTES = 0.01, 65_536
-"""Answers are sent when the first is this old, or when they are this large.
-
-So much work is repeated after a call that ended the process, and a call may exceed its limit by so much.
-"""
+"""Answers are sent when the first is this old, or when they are this large: so much work is repeated after a call that
+ended the process, and a call may exceed its limit by so much."""
 READING_S = 10.0
 """The processor time for reading a request."""
 _SCALAR_BYTES = 16

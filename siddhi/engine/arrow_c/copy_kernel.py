@@ -1,4 +1,4 @@
-"""The loop that takes rows of one record batch over into another, by way of Arrow's C data interface on both sides.
+"""The loop that copies rows of a record batch into another one through Arrow's C data interface.
 
     records ──exported──▶ ArrowArray ──pass_records──▶ ArrowArray ──imported──▶ records
                                        tests, plan
@@ -25,12 +25,12 @@ from siddhi.engine.jit.kernels import kernel_part, seldom_part, state_kernel
 from siddhi.engine.jit.memory import byte_at, call_at, offset_at, single_at, word_at
 
 COLUMN, STORED, AS_REAL, ACCEPTED, NULL_PASSES, BOUND, BOUND_SIZE, TEST_FIELDS = range(8)
-"""What a test says: the place of its column, how that stores values, whether these are compared as float64, which
-relations to the bound pass, whether null does, the bound itself, and, of a string, its bytes."""
+"""A test: the position of its column, the storage of the values, whether they are compared as float64, which relations
+to the bound pass, whether null passes, the bound itself and, for a string, its size in bytes."""
 INT32, INT64, FLOAT32, FLOAT64, STRING = range(5)
-"""How a column stores values. The bound is an int64, or the bits of a float64, or the place of the string's bytes."""
+"""How a column stores values. The bound is an int64, the bits of a float64, or the position of the string's bytes."""
 LESS, EQUAL, GREATER, UNORDERED = 1, 2, 4, 8
-"""Relations of a value to the bound, a bit each."""
+"""Relations of a value to the bound, one bit each."""
 
 REFUSED = -1
 _LEAST = np.iinfo(np.int64).min
@@ -47,7 +47,7 @@ def _relation(value, bound):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _relation_of_text(place, data_at, test, texts_at):  # type: ignore[no-untyped-def]
-    """`EQUAL`, or anything else."""
+    """Return `EQUAL`, or another relation, for two texts."""
     start = np.int64(offset_at(place))
     size = np.int64(offset_at(place + 4)) - start
     if size != test[BOUND_SIZE]:
@@ -60,7 +60,7 @@ def _relation_of_text(place, data_at, test, texts_at):  # type: ignore[no-untype
 
 @kernel_part
 def _relation_of(test, values_at, data_at, row, texts_at):  # type: ignore[no-untyped-def]
-    """How the value in `row`, which is not null, is related to the bound of `test`."""
+    """Return the relation of the value in `row`, which is not null, to the bound of `test`."""
     stored = test[STORED]
     if stored == STRING:
         return _relation_of_text(values_at + 4 * row, data_at, test, texts_at)
@@ -76,7 +76,7 @@ def _relation_of(test, values_at, data_at, row, texts_at):  # type: ignore[no-un
 
 @seldom_part
 def _left_by(test, child, base, texts_at, positions, count):  # type: ignore[no-untyped-def]
-    """Write into `positions` those of its `count` rows that pass `test`; return how many these are."""
+    """Write those of the `count` positions whose rows pass `test` into `positions`; return their number."""
     first = np.int64(word_at(child + 8 * OFFSET)) + base
     buffers = np.int64(word_at(child + 8 * BUFFERS))
     valid_at = np.int64(word_at(buffers)) if word_at(child + 8 * NULL_COUNT) != 0 else np.int64(0)
@@ -97,7 +97,7 @@ def _left_by(test, child, base, texts_at, positions, count):  # type: ignore[no-
 
 @kernel_part
 def _latest(child, base, rows):  # type: ignore[no-untyped-def]
-    """Return the greatest of the timestamps in the column `child`, the least number there is when some may be null."""
+    """Return the greatest timestamp in the column `child`; the least int64 when some may be null."""
     buffers = np.int64(word_at(child + 8 * BUFFERS))
     latest = np.int64(_LEAST)
     if word_at(child + 8 * NULL_COUNT) == 0 or word_at(buffers) == 0:
@@ -110,7 +110,7 @@ def _latest(child, base, rows):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _passing(array_at, rows, tests, texts_at, positions):  # type: ignore[no-untyped-def]
-    """Write into `positions` those of the `rows` rows that pass all `tests`; return how many these are."""
+    """Write the positions of the rows that pass all `tests` into `positions`; return their number."""
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     base = np.int64(word_at(array_at + 8 * OFFSET))
     for row in range(rows):
@@ -143,13 +143,12 @@ def passing_records(array_at, rows, tests, texts_at, stamps, positions):  # type
 def pass_records(array_at, rows, tests, texts_at, plan, columns, positions, release_at, out):  # type: ignore[no-untyped-def]
     """Write the rows that pass all `tests` of the `ArrowArray` at `array_at` into a new block, and release the array.
 
-    `rows` are the rows of the array. `out` describes the block, an `ArrowArray` whose owner Arrow becomes.
-
-    Line i of `plan` is made of the column in place `columns[i]` (-1: it is as the plan says); line 0 has the
-    timestamps. `positions` has room for `rows` numbers, `texts_at` is where the strings lie that tests compare with.
-    Returns (rows that passed, the latest timestamp); nothing is written when none did, or `release_at`, the address of
-    what frees the block, is 0. (`REFUSED`, …) when timestamps may be null, there is no memory, or too much text for a
-    column.
+    `rows` is the number of rows. `out` describes the block, an `ArrowArray` that Arrow will own. Line i of `plan` is
+    filled from the column in position `columns[i]` (-1: as the plan specifies); line 0 has the timestamps. `positions`
+    has room for `rows` numbers; `texts_at` is the address of the strings that tests compare with. Returns (rows that
+    passed, the latest timestamp). Nothing is written when no row passed, or when `release_at`, the address of the
+    function that frees the block, is 0. Returns (`REFUSED`, …) when timestamps may be null, memory is exhausted, or a
+    column has too much text.
     """
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     base = np.int64(word_at(array_at + 8 * OFFSET))

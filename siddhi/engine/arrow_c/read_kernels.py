@@ -19,14 +19,14 @@ from siddhi.engine.jit.memory import (
 )
 
 PLACE, FORM, WIDTH, NULLS, PLAN_WIDTH = range(5)
-"""What a plan says of a line: the place of its column in the batch, the form of its values (as `record_kernels` has
-them), and the bytes of one of them; the loop books there how many are null."""
+"""The columns of a plan line: the position of its column in the batch, the form of its values (see `record_kernels`),
+and the size of a value in bytes. The loop adds the number of nulls."""
 DONE = -1
 
 
 @kernel_part
 def _spread_bits(source, first, count, target):  # type: ignore[no-untyped-def]
-    """Write `count` bits from bit `first` of `source` on as a byte each; return how many of them are 0."""
+    """Write `count` bits from bit `first` of `source` as one byte each; return the number of zeros."""
     zeros = 0
     for place in range(count):
         bit = (byte_at(source + ((first + place) >> 3)) >> ((first + place) & 7)) & 1
@@ -37,7 +37,7 @@ def _spread_bits(source, first, count, target):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _clear_nulls(valid_at, count, values_at, width):  # type: ignore[no-untyped-def]
-    """Zeros in place of the nulls among `count` values of `width` bytes: what lies under a null is not of the event."""
+    """Write zeros in place of the nulls among `count` values of `width` bytes, whose bytes are undefined."""
     for place in range(count):
         if byte_at(valid_at + place) == 0:
             for byte in range(width):
@@ -46,13 +46,13 @@ def _clear_nulls(valid_at, count, values_at, width):  # type: ignore[no-untyped-
 
 @state_kernel
 def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap, count):  # type: ignore[no-untyped-def]
-    """Copy the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and releases that.
+    """Copy the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and release the array.
 
-    `block` is cut from place `begin` on into lines of `stride` numbers, at least as many as rows. Line i gets the
-    values of column i, line `len(plan) + i` a byte for each that tells whether it is not null, if there are nulls;
-    these read as 0. `slots`, `starts` and `heap` are those of a string pool that has `count` strings. Returns (`DONE`,
-    strings in the pool, nulls in all columns but strings); in place of `DONE` the bytes of a string for which the pool
-    lacks room: then the caller makes some and calls again.
+    `block` is divided from position `begin` on into lines of `stride` numbers, at least as many as rows. Line i gets
+    the values of column i. If the column has nulls, these read as 0, and line `len(plan) + i` gets a byte for each row
+    that is 1 where the value is not null. `slots`, `starts` and `heap` belong to a string pool with `count` strings.
+    Returns (`DONE`, strings in the pool, nulls in all columns except strings). If the pool has no room for a string,
+    the size of that string replaces `DONE`: the caller then makes room and calls again.
     """
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     nulls = np.int64(0)
@@ -94,8 +94,8 @@ def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap
 def keep_rows(block, stride, plan, rows, positions, kept):  # type: ignore[no-untyped-def]
     """Move the values of the first `kept` of `positions` to the front of all lines of `plan` in `block`.
 
-    Positions ascend. There are `rows` rows, without nulls. Return False, with nothing done, when their timestamps, in
-    line 0, do not ascend: then the clock at a row depends on rows that are left out.
+    Positions ascend. There are `rows` rows, without nulls. Return False without a change when their timestamps, in line
+    0, do not ascend: then the clock at a row depends on rows that are left out.
     """
     for row in range(1, rows):
         if block[row] < block[row - 1]:

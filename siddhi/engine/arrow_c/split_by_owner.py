@@ -1,4 +1,4 @@
-"""The rows of a record batch shared out among several in one loop.
+"""Distribute the rows of a record batch to several batches in one loop.
 
     owners   0  1  0  0  2  1
     batch    a  b  c  d  e  f   ──▶   a  c  d     b  f     e
@@ -45,7 +45,7 @@ UInt32Array = np.ndarray[tuple[int], np.dtype[np.uint32]]
 
 
 def _crc_of_bytes() -> Int64Array:
-    """Return what CRC-32 makes of each byte, as `zlib` has it.
+    """Return the CRC-32 of each single byte, as in `zlib`.
 
     crc(byte) = table[0xff ^ byte] ^ 0x00ffffff ^ 0xffffffff.
     """
@@ -89,14 +89,12 @@ def text_hashes(column: pa.Array, null_hash: int) -> UInt32Array | None:
 
 @state_kernel
 def _write_shares(array_at, owners, plan, places, positions, counts, release_at, out):  # type: ignore[no-untyped-def]
-    """Write the rows that belong to owner i into a new block, which line i of `out` describes, for each owner.
+    """Write the rows of each owner into a new block, described by line i of `out`.
 
-    The rows are those of the `ArrowArray` at `array_at`, which is released. Blocks are `ArrowArray`s whose owner Arrow
-    becomes.
-
-    `plan` has a line for each column (`siddhi.engine.arrow_c.write_kernels`). `counts` gets the rows of each owner, for
-    which nothing is written when that is 0; `places` has room for a number more than there are owners, `positions` for
-    the rows. Returns how many owners were seen to: fewer than all when there is no memory.
+    The rows come from the `ArrowArray` at `array_at`, which is released. Blocks are `ArrowArray`s that Arrow will own.
+    `plan` has a line for each column (`siddhi.engine.arrow_c.write_kernels`). `counts` gets the number of rows of each
+    owner; nothing is written for an owner without rows. `places` has room for one number more than there are owners,
+    `positions` for the rows. Returns how many owners were processed: fewer than all when memory is exhausted.
     """
     rows, shares = len(owners), len(counts)
     for share in range(shares):
@@ -155,7 +153,10 @@ class _Loop:
 
 @lru_cache(maxsize=256)
 def _loop_over(schema: pa.Schema) -> Callable[[pa.RecordBatch, Int64Array, int], list[tuple[int, pa.RecordBatch]]]:
-    """Return what shares out the rows of batches of `schema`: the loop, or Arrow where a column is of another form."""
+    """Return the function that distributes rows of batches of `schema`.
+
+    The loop, or Arrow if a column has another form.
+    """
     columns = []
     for type_ in schema.types:
         plain = pa.types.is_integer(type_) or pa.types.is_floating(type_)
@@ -174,9 +175,9 @@ def _shared_by_arrow(batch: pa.RecordBatch, owners: Int64Array, shares: int) -> 
 
 
 def share_by_owner(batch: pa.RecordBatch, owners: Int64Array, shares: int) -> list[tuple[int, pa.RecordBatch]]:
-    """Return the rows of `batch` of each owner, in their order; row k belongs to `owners[k]`, one of 0 up to `shares`.
+    """Return the rows of `batch` by owner, in their order; row k belongs to `owners[k]`, one of 0 up to `shares`.
 
-    Owners that have none are left out.
+    Owners without rows are left out.
     """
     if len(owners) == 0:
         return []

@@ -1,4 +1,4 @@
-"""The loops of the string pool, over the UTF-8 bytes of Arrow arrays as they lie in memory.
+"""The loops of the string pool, over the UTF-8 bytes of Arrow arrays in place.
 
 A pool keeps the bytes of all its strings in one heap; string c is `heap[starts[c]:starts[c + 1]]`. A hash table of two
 numbers a slot tells which strings are there, most often without a look at the heap:
@@ -26,7 +26,7 @@ _ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @kernel_part
 def _word(address, size, end):  # type: ignore[no-untyped-def]
-    """Up to eight bytes at `address` as a number; nothing at or behind `end` is read."""
+    """Return up to eight bytes at `address` as a number; nothing at or after `end` is read."""
     if address + 8 <= end:
         word = word_at(address)
         if size < 8:
@@ -40,7 +40,7 @@ def _word(address, size, end):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
-    """Return the upper half of the slot of the `size` bytes at `address`, which stands above the code.
+    """Return the upper half of the slot for the `size` bytes at `address`; the lower half is the code.
 
     `head` are the first eight of the bytes.
     """
@@ -55,7 +55,7 @@ def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _mixed_tag(mixed, size):  # type: ignore[no-untyped-def]
-    """Return the tag of `size` bytes whose words have been mixed."""
+    """Return the tag of `size` bytes after their words have been mixed."""
     mixed ^= mixed >> _HALF
     mixed *= _MIX_B
     return np.int64((mixed >> _HALF) & _TAG_BITS) | min(size, _SHORT + 1)
@@ -63,13 +63,13 @@ def _mixed_tag(mixed, size):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _place_of(tag, mask):  # type: ignore[no-untyped-def]
-    """Where the search for a string starts."""
+    """Return the position where the search for a string starts."""
     return (tag >> 4) & mask
 
 
 @kernel_part
 def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-def]
-    """Return whether what follows the first eight bytes at `address` and at `kept` is the same."""
+    """Return whether the bytes after the first eight at `address` and at `kept` are equal."""
     for done in range(_SHORT, size, 8):
         if _word(address + done, size - done, end) != _word(kept + done, size - done, kept_end):
             return False
@@ -78,9 +78,9 @@ def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-d
 
 @kernel_part
 def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type: ignore[no-untyped-def]
-    """Return the code of a string, `count` when it is new, and is then added.
+    """Return the code of a string. A new string is added, with the code `count`.
 
-    -1 when slots, starts or heap have no room.
+    Return -1 when slots, starts or heap have no room.
     """
     heap_at = np.int64(heap.ctypes.data)
     mask = len(slots) - 1
@@ -98,7 +98,7 @@ def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type
     if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
         return np.int64(-1)
     if size <= _SHORT and used + _SHORT <= len(heap):
-        set_word(heap_at + used, head)  # what is behind the string is not in use yet
+        set_word(heap_at + used, head)  # the bytes after the string are unused
     else:
         copy_bytes(heap_at + used, address, size)
     slots[slot, 0] = tag << 32 | count
@@ -109,12 +109,11 @@ def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type
 
 @kernel_part
 def _encode_known(offsets_at, data_at, data_end, valid_at, first, row, rows, slots_at, mask, codes_at):  # type: ignore[no-untyped-def]
-    """Write the codes of the strings from `row` on, as far as they are found at once.
+    """Write the codes of the strings from `row` on, as long as they are found at once.
 
-    Stop at the first string that is null, long, empty, or neither in its first place of the table nor in the one
-    behind; return its row, or `rows`.
-
-    A loop of its own, because it is where nearly all strings pass: what is seldom would take its registers.
+    Stop at the first string that is null, long, empty, or neither in its first position of the table nor in the next;
+    return its row, or `rows`. This is a loop of its own because nearly all strings take it: code for rare cases would
+    occupy registers.
     """
     last = data_end - _SHORT
     stop = np.int64(offset_at(offsets_at + 4 * (first + row)))
@@ -147,7 +146,7 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     `data_end`) and its validity bits (0: nothing is null), `first` its own offset. New strings are added; the loop ends
     early when slots, starts or heap have no room for the next.
     """
-    slots_at, codes_at = np.int64(slots.ctypes.data), np.int64(codes.ctypes.data)  # an index costs more each time
+    slots_at, codes_at = np.int64(slots.ctypes.data), np.int64(codes.ctypes.data)  # faster than indexing
     mask = len(slots) - 1
     far = len(slots) > MAX_CACHED_STRING_SLOTS
     together = STRING_LOOKUP_BLOCK_ROWS if far else max(len(codes), 1)
@@ -161,7 +160,7 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
                 fetch(slots_at + 16 * _place_of(tag, mask))
         row, size = block, np.int64(0)
         while True:
-            if size <= _SHORT:  # behind a long string comes another one
+            if size <= _SHORT:  # prefetch for the string after a long one
                 row = _encode_known(offsets_at, data_at, data_end, valid_at, first, row, rows, slots_at, mask, codes_at)
             if row == rows:
                 break
@@ -201,7 +200,7 @@ def place_strings(slots, starts, heap, count):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def measure_strings(codes, starts, offsets):  # type: ignore[no-untyped-def]
-    """Write the int32 offsets of the strings of `codes` in a row; return (bytes of all, how many are null)."""
+    """Write the int32 offsets of the concatenated strings of `codes`; return (total bytes, number of nulls)."""
     total = 0
     nulls = 0
     offsets[0] = 0
@@ -239,9 +238,9 @@ def measure_taken(offsets_at, positions):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def copy_taken(offsets_at, data_at, positions, offsets, data):  # type: ignore[no-untyped-def]
-    """Write the strings at `positions` one after the other into `data`, and where each starts into `offsets`.
+    """Write the strings at `positions` one after the other into `data`, and the start of each into `offsets`.
 
-    Returns their bytes; more than there is room for are counted and not written.
+    Returns their total size; strings that do not fit are counted but not written.
     """
     filled = np.int64(0)
     offsets[0] = 0

@@ -29,17 +29,16 @@ from siddhi.engine.jit.memory import (
 )
 
 FORM, WIDTH, VALUES, VALID, VALID_BIT, POSITIONS, FIRST_BIT, TEXT, TEXT_END, NULLS, SIZE = range(11)
-"""What a plan says of a column: the form of its values, the bytes of one of them, where the first of them lies; where
-it is told which are not null (0: all), and from which bit on (-1: in a byte each); the rows to be taken (0: all); the
-first bit of bits, the text that offsets cut. The loop itself books there the nulls and the bytes of the values."""
+"""The columns of a plan line: the form of the values, the size of one in bytes, the address of the first; the address
+of the validity (0: all valid) and its first bit (-1: one byte each); the positions of the rows to take (0: all); the
+first bit of bits, and the text that offsets refer to. The loop adds the number of nulls and the size of the values."""
 PLAN_FIELDS = 11
 PLAN_BYTES = 8 * PLAN_FIELDS
 write_line = Struct("9q").pack_into
-"""Writes the fields from `FORM` to `TEXT_END` into a buffer, from a given byte on."""
+"""Write the fields from `FORM` to `TEXT_END` into a buffer, from a given byte on."""
 
 ZEROS, NUMBERS, FLAGS, BITS, CODES, STRINGS = range(6)
-"""Forms: nothing but zeros; numbers side by side; bools in a byte each; in a bit each; codes of strings; offsets of
-strings."""
+"""Forms: zeros only; contiguous numbers; bools as bytes; bools as bits; codes of strings; offsets of strings."""
 
 LENGTH, NULL_COUNT, OFFSET, BUFFER_COUNT, CHILD_COUNT, BUFFERS, CHILDREN, DICTIONARY, RELEASE, PRIVATE = range(10)
 """Fields of the interface's `ArrowArray`, eight bytes each."""
@@ -50,14 +49,14 @@ _WORD = 8
 
 @numba.cfunc(types.void(types.int64), cache=True)
 def _release(array):  # type: ignore[no-untyped-def]
-    """Frees the block of an `ArrowArray`; Arrow calls it from any thread, when nobody holds the batch any more."""
+    """Free the block of an `ArrowArray`; Arrow calls it from any thread when the batch is no longer referenced."""
     block = np.int64(word_at(array + 8 * PRIVATE))
     set_word(array + 8 * RELEASE, 0)
     free(block)
 
 
 RELEASE_AT = int(_release.address or 0)
-"""Where the machine code of the function that frees a written batch lies."""
+"""The address of the machine code that frees a written batch."""
 
 
 @kernel_part
@@ -88,7 +87,7 @@ def _is_valid(line, row):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _text_of(line, row, starts, heap_at):  # type: ignore[no-untyped-def]
-    """(address, size) of the string in `row`, which is not null."""
+    """Return (address, size) of the string in `row`, which is not null."""
     if line[FORM] == CODES:
         code = np.int64(word_at(line[VALUES] + 8 * _row(line, row)))
         return (heap_at + starts[code], starts[code + 1] - starts[code])
@@ -99,7 +98,7 @@ def _text_of(line, row, starts, heap_at):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _measure(line, count, starts):  # type: ignore[no-untyped-def]
-    """Books how many nulls a column has, and how many bytes its values."""
+    """Record the number of nulls of a column, and the size of its values."""
     nulls = 0
     if line[VALID] != 0 or line[FORM] == CODES:
         for row in range(count):
@@ -108,7 +107,7 @@ def _measure(line, count, starts):  # type: ignore[no-untyped-def]
     if line[FORM] == FLAGS or line[FORM] == BITS:
         size = (count + 7) >> 3
     elif line[FORM] >= CODES:
-        size = _WORD  # strings are written by words, the last of them beyond its end
+        size = _WORD  # strings are written in words, the last of which may reach beyond the end
         for row in range(count):
             if nulls == 0 or _is_valid(line, row):
                 size += _text_of(line, row, starts, 0)[1]
@@ -117,7 +116,7 @@ def _measure(line, count, starts):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _write_bits(line, count, target, validity):  # type: ignore[no-untyped-def]
-    """Write the bools of a column, or whether its values are not null, in a bit each."""
+    """Write the bools of a column, or its validity, as bits."""
     for start in range(0, count, 8):
         byte = 0
         for row in range(start, min(start + 8, count)):
@@ -149,7 +148,7 @@ def _write_numbers(line, count, target):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _write_text(target, source, size, source_end):  # type: ignore[no-untyped-def]
-    """Copy a string; up to seven bytes behind it are overwritten."""
+    """Copy a string; up to seven bytes after it are overwritten."""
     if source + size + 8 > source_end:
         for place in range(size):
             set_byte(target + place, byte_at(source + place))
@@ -210,9 +209,9 @@ def _write_column(line, count, array, buffers, data, starts, heap_at, heap_end, 
 
 @seldom_part
 def describe(line, child, base, rows, positions_at):  # type: ignore[no-untyped-def]
-    """Write into `line` of the plan where the column `child` of a batch of `rows` rows has its values.
+    """Write the position of the values of the column `child` of a batch of `rows` rows into `line` of the plan.
 
-    The line says already in which form the values are. Arrow has exported the batch, and `base` is its offset; rows are
+    The line contains the form of the values already. Arrow has exported the batch, and `base` is its offset; rows are
     those in `positions_at` (0: all).
     """
     first = np.int64(word_at(child + 8 * OFFSET)) + base
@@ -232,9 +231,9 @@ def describe(line, child, base, rows, positions_at):  # type: ignore[no-untyped-
 
 @seldom_part
 def write_block(plan, count, starts, heap_at, heap_end, release_at, out):  # type: ignore[no-untyped-def]
-    """As `write_records`, with the addresses between which the heap lies.
+    """Write a batch as `write_records` does, given the addresses between which the heap lies.
 
-    Nobody looks at it or at `starts` where no column is one of codes.
+    The heap and `starts` are only used by columns of codes.
     """
     columns = len(plan)
     arrays = columns * (_ARRAY_BYTES + 8)

@@ -12,12 +12,12 @@ _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
 NULL_KEY = np.iinfo(np.int64).min + 1
-"""What stands for null in a key of numbers; the least number has the bits of -0.0."""
+"""The value of null in a key of numbers: the least int64, which has the bits of -0.0."""
 
 
 @kernel
 def mix(state, value):  # type: ignore[no-untyped-def]
-    """Return a hash of `value` upon the hash `state`."""
+    """Return a hash that combines `value` with the hash `state`."""
     mixed = (np.uint64(state) ^ np.uint64(value)) * _MIX_A
     mixed ^= mixed >> _SHIFT
     mixed *= _MIX_B
@@ -94,9 +94,9 @@ class KeyTable:
 
 
 def key_bits(values: AnyArray, valid: BoolArray | None) -> Int64Array:
-    """Values as int64 such that equal values (and only these) have equal numbers; null becomes `NULL_KEY`.
+    """Return values as int64 that are equal exactly where the values are; null becomes `NULL_KEY`.
 
-    Fractions are equal as in Java: NaN is NaN, and 0.0 is not -0.0.
+    Floating-point numbers compare as in Java: NaN equals NaN, and 0.0 differs from -0.0.
     """
     if values.dtype.kind == "f":
         wide = values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Names for the numpy arrays that the engine passes around."""
+"""Type aliases for the engine's numpy arrays."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ AnyArray: TypeAlias = NDArray[Any]
 INT64: np.dtype[np.int64] = np.dtype(np.int64)
 FLOAT64: np.dtype[np.float64] = np.dtype(np.float64)
 BOOL: np.dtype[np.bool_] = np.dtype(np.bool_)
-"""numpy accepts these faster than the types from which they are made, which is noticeable in steps of one row."""
+"""numpy accepts dtypes faster than the types from which they are made, which is noticeable in steps of one row."""
 NO_POSITIONS: Int64Array = np.zeros(0, dtype=np.int64)
 
 
 def filled(count: int, value: int) -> Int64Array:
-    """Return `count` times `value`, without the set-up of `np.full`, which is noticeable in steps of one row."""
+    """Return an array of `count` times `value`, faster than `np.full` for small arrays."""
     array: Int64Array = np.empty(count, INT64)
     array.fill(value)
     return array

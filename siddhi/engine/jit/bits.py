@@ -1,4 +1,4 @@
-"""Numbers and the bits they are made of, inside kernels: so one loop over int64 serves whole and real numbers."""
+"""Convert between numbers and their bits inside kernels, so that one loop over int64 serves integers and floats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _py_buffer = pa.py_buffer
 
 
 def _cast(source: types.Type, target: types.Type, llvm: ir.Type) -> Any:
-    """Return what takes the bits of a `source` for those of a `target`."""
+    """Return an intrinsic that reinterprets the bits of a `source` as a `target`."""
 
     @intrinsic
     def cast(typing_context, number):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
@@ -28,9 +28,9 @@ def _cast(source: types.Type, target: types.Type, llvm: ir.Type) -> Any:
 
 
 as_real = _cast(types.int64, types.float64, ir.DoubleType())
-"""The float64 of the bits in an int64."""
+"""Return the float64 with the bits of an int64."""
 as_bits = _cast(types.float64, types.int64, ir.IntType(64))
-"""The bits of a float64 as an int64."""
+"""Return the bits of a float64 as an int64."""
 
 
 def address_of(array: AnyArray) -> int:

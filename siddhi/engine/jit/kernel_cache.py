@@ -1,4 +1,4 @@
-"""Machine code on disk that is true to all sources it was made of.
+"""Cache machine code on disk, with a stamp that covers all sources it was compiled from.
 
 numba keeps compiled functions on disk and throws them away when the file changes in which the function stands. But the
 machine code holds more than that file:
@@ -23,21 +23,21 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 
 def keep_on_disk(dispatcher: Any) -> Any:
-    """`dispatcher` (what `numba.njit` gives) loads its machine code from disk, as long as no source of it changed.
+    """Let `dispatcher` (of `numba.njit`) load its machine code from disk as long as its sources are unchanged.
 
-    What the function names must be known by then: callees stand above their callers.
+    All names that the function uses must be defined by then, so callees precede their callers.
     """
     dispatcher._cache = _KernelCache(dispatcher.py_func)  # type: ignore[no-untyped-call] # numba is half typed
     return dispatcher
 
 
 def source_stamp(function: Callable[..., Any]) -> str:
-    """Return a hash of everything that the machine code of `function` is made of, but for its own file."""
+    """Return a hash of everything that the machine code of `function` is compiled from, except its own file."""
     parts: set[str] = set()
     waiting, known = [function], {function}
     while waiting:
         for name, value in _globals_of(waiting.pop()):
-            callee = getattr(value, "py_func", None) or getattr(value, "_defn", None)  # the latter of an intrinsic
+            callee = getattr(value, "py_func", None) or getattr(value, "_defn", None)  # `_defn` of an intrinsic
             if callee is not None:
                 parts.add(_hash_of(callee))
                 if callee not in known:
@@ -51,7 +51,7 @@ def source_stamp(function: Callable[..., Any]) -> str:
 
 
 def _globals_of(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Return the names that `function` and the functions inside it read of its module, with their values."""
+    """Yield the module-level names that `function` and its inner functions read, with their values."""
     codes = [function.__code__]
     while codes:
         code = codes.pop()
@@ -62,7 +62,7 @@ def _globals_of(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_ours(named: type | ModuleType, function: Callable[..., Any]) -> bool:
-    """Return whether it is of the package of `function`: numpy and numba change with their versions only."""
+    """Return whether it belongs to the package of `function`; numpy and numba only change with their versions."""
     module = named.__name__ if isinstance(named, ModuleType) else named.__module__
     return module.partition(".")[0] == function.__module__.partition(".")[0]
 
@@ -73,7 +73,7 @@ def _hash_of(thing: Any) -> str:
 
 
 class _WithCallees:
-    """What numba's cache locators lack: a stamp that covers all sources."""
+    """Extends numba's cache locators by a stamp that covers all sources."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)  # type: ignore[call-arg] # the locator that comes next

@@ -1,4 +1,4 @@
-"""Memory by its address inside kernels: Arrow buffers as they are, without wrapping arrays.
+"""Read and write memory by address inside kernels: Arrow buffers without wrapping arrays.
 
 An address is an int64; the caller keeps the memory alive until the kernel returns.
 """
@@ -15,7 +15,7 @@ from siddhi.engine.tuning import CACHE_LINE_BYTES
 
 
 def _loader(kind: types.Type, llvm: ir.Type) -> Any:
-    """Return what reads one `kind` at an address, which need not be aligned."""
+    """Return an intrinsic that reads one `kind` at an address, which need not be aligned."""
 
     @intrinsic
     def load(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
@@ -30,7 +30,7 @@ def _loader(kind: types.Type, llvm: ir.Type) -> Any:
 
 
 def _storer(kind: types.Type, llvm: ir.Type) -> Any:
-    """Return what writes one `kind` at an address, which need not be aligned."""
+    """Return an intrinsic that writes one `kind` at an address, which need not be aligned."""
 
     @intrinsic
     def store(typing_context, address, value):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
@@ -60,7 +60,7 @@ def _copier() -> Any:
 
 
 def _from_c(name: str, result: ir.Type, parameters: list[ir.Type]) -> Any:
-    """Return what declares the function `name` of the C library in a module that calls it."""
+    """Return a declaration of the function `name` of the C library for kernels."""
 
     def declared(module: Any) -> Any:
         known = module.globals.get(name)

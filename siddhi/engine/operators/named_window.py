@@ -67,7 +67,7 @@ class NamedWindow(AppNode):
         """
         window = self.window
         apart = window.notes_looks and times_of_expiry_seen
-        return window.tells_moves and not apart and set(self.kinds) == {CURRENT, EXPIRED}
+        return window.reports_moves and not apart and set(self.kinds) == {CURRENT, EXPIRED}
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if isinstance(self.window, SlidingWindow):

@@ -33,7 +33,7 @@ from siddhi.engine.operators.partitions.place import PartitionPlace
 from siddhi.engine.operators.patterns.base.references import selection_references
 from siddhi.engine.operators.patterns.build import build_state_machine
 from siddhi.engine.operators.rate_limits.build import build_limiter
-from siddhi.engine.operators.selection.group_properties import empties_groups, rows_leave
+from siddhi.engine.operators.selection.group_properties import empties_groups, removal_order
 from siddhi.engine.operators.selection.plain_query import plain_query
 from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.operators.source_chain import added_attributes, build_chain
@@ -99,7 +99,7 @@ class QueryNode(AppNode):
             partition.instances.add_listener(self.name)
         self.limiter = build_limiter(analysed, context)
         several = not isinstance(analysed.input, model.SourceInput)
-        selecting = replace(context, rows_leave=rows_leave(analysed))
+        selecting = replace(context, removal_order=removal_order(analysed))
         compiler = ExpressionCompiler(selecting, several=several, in_table=environment.in_table)
         self.nodes: Mapping[int, ExpressionNode] = compiler.nodes
         """The nodes that evaluate the expressions of the selection and of filters of one input, by the `id` of their

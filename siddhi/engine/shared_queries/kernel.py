@@ -1,6 +1,6 @@
-"""The loop that finds for each row of a batch the rules that it concerns.
+"""The loop that finds the matching rules of each row of a batch.
 
-A rule is found by one of its tests, its key, and then has all its tests looked at:
+A rule is found by one of its tests, its key; then all its tests are evaluated:
 
     key `symbol == 'A'`        hashes      code of 'A' ─▶ rules                   one look per hashed column
     key `5 < price <= 9`       intervals   sorted by their lower bounds, under    as many steps as the logarithm of
@@ -14,17 +14,17 @@ from siddhi.engine.jit.bits import as_real
 from siddhi.engine.jit.kernels import kernel_part, seldom_part, state_kernel
 
 COLUMN, IS_REAL, ACCEPTED, NULL_PASSES, BOUND, TEST_FIELDS = range(6)
-"""What a test says: the number of its column among the whole numbers or the reals, which of these it is, which
-relations to the bound pass, whether null does, and the bound: a number, or the bits of a real."""
+"""The columns of a test: the index of its attribute among the integers or the floats, which of these it is, which
+relations to the bound pass, whether null does, and the bound: an integer, or the bits of a float."""
 HASH_COLUMN, HASH_BEGIN, HASH_SIZE, HASH_FIELDS = range(4)
-"""What is told of a hashed column: its number among the whole ones, where the starts of its codes begin, and how many
-codes it has."""
+"""The columns of a hashed attribute: its index among the integers, where the starts of its codes begin, and the number
+of its codes."""
 TREE_COLUMN, TREE_IS_REAL, TREE_BEGIN, TREE_COUNT, TREE_AT, TREE_LEAVES, TREE_FIELDS = range(7)
-"""What is told of an indexed number: its column, where its intervals begin and how many there are, where its tree
-begins and how many leaves that has, a power of two."""
+"""The columns of an indexed number: its attribute, the begin and number of its intervals, the begin of its tree and the
+number of leaves, a power of two."""
 LESS, EQUAL, GREATER, UNORDERED = 1, 2, 4, 8
 STACK = 3 * 64
-"""Room for the nodes of a tree that wait to be looked at: each with its first leaf and how many it has."""
+"""Room for the pending nodes of a tree: each with its first leaf and number of leaves."""
 
 
 @kernel_part
@@ -56,7 +56,7 @@ def _passes(test, row, wholes, reals, whole_nulls, real_nulls):  # type: ignore[
 
 @seldom_part
 def _try(rule, row, count, first_tests, tests, wholes, reals, whole_nulls, real_nulls, out):  # type: ignore[no-untyped-def]
-    """Add `rule` to the `count` ones found if `row` passes its tests; return how many there are then."""
+    """Add `rule` to the `count` found ones if `row` passes its tests; return the new count."""
     for number in range(first_tests[rule], first_tests[rule + 1]):
         if not _passes(tests[number], row, wholes, reals, whole_nulls, real_nulls):
             return count
@@ -67,7 +67,7 @@ def _try(rule, row, count, first_tests, tests, wholes, reals, whole_nulls, real_
 
 @kernel_part
 def _sort(out, start, stop):  # type: ignore[no-untyped-def]
-    """Return the rules of one row in ascending order (Shell's sort: they are few, or nearly sorted)."""
+    """Sort the rules of one row in ascending order (Shell's sort: they are few, or nearly sorted)."""
     gap = stop - start >> 1
     while gap > 0:
         for place in range(start + gap, stop):
@@ -85,7 +85,7 @@ def _rules_of_tree(  # type: ignore[no-untyped-def]
     tree, value, row, count, lows, highs, tree_rules, first_tests, tests, wholes, reals, whole_nulls, real_nulls,
     stack, out,
 ):  # fmt: skip
-    """Add the rules whose interval in `tree` has `value`, and whose tests `row` passes; return how many there are."""
+    """Add the rules whose interval in `tree` contains `value`, and whose tests `row` passes; return the new count."""
     begin, at = tree[TREE_BEGIN], tree[TREE_AT]
     stop, high = 0, tree[TREE_COUNT]
     while stop < high:  # intervals from here on begin above the value
@@ -120,7 +120,7 @@ def find_rules(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Write (row, rule) for all rules whose tests the rows from `row` on pass, rules ascending within a row.
 
-    Stops in front of a row for which `out` may lack room; returns (where it stopped, how many were found).
+    Stops before a row for which `out` may lack room; returns (where it stopped, how many were found).
     """
     count = 0
     most = len(first_tests) - 1

@@ -123,7 +123,7 @@ class AppState:
         begun = frozenset(name.name for name in report.begun if name.kind is PartKind.QUERY)
         for query in self.queries:
             if query.partition is not None and query.name in begun:
-                query.partition.instances.tell_again(query.name, clock)
+                query.partition.instances.announce_all(query.name, clock)
         return report
 
     def _recompute(self, query: QueryNode, former: SavedPart, clock: int, name: PartName) -> list[str]:

@@ -1,4 +1,4 @@
-"""The app's clock: what it shows at each event, and between events."""
+"""The app's clock: its time at each event, and between events."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ONE_ORDER = _ODD_ORDERS[:1]
 
 @state_kernel
 def _ascend(stamps_at, count, floor):  # type: ignore[no-untyped-def]
-    """Return whether none of `count` times lies before the one in front of it, or before `floor`.
+    """Return whether no time is less than the previous one, or than `floor`.
 
-    The address is taken, as an array that is not to be written to takes a microsecond longer to hand over.
+    It takes an address, since passing a read-only array would take a microsecond longer.
     """
     for block in range(0, count, CACHE_LINE_NUMBERS):
         fetch(stamps_at + 8 * (block + CLOCK_PREFETCH_ROWS))
@@ -35,9 +35,9 @@ def _ascend(stamps_at, count, floor):  # type: ignore[no-untyped-def]
 
 
 def event_clocks(stamps: Int64Array, clock: int) -> Int64Array:
-    """Return the clock at each event when event time `stamps` drives it and it stood at `clock`: it never goes back.
+    """Return the clock at each event when event time `stamps` drives it, starting from `clock`; it never goes back.
 
-    The array is `stamps` itself when these ascend, as they mostly do.
+    The array is `stamps` itself when these ascend, which is the common case.
     """
     if len(stamps) == 1:
         return stamps if stamps.item() >= clock else filled(1, clock)
@@ -78,7 +78,7 @@ class AppClock:
         self.events = now_ms if self.playback else 0
 
     def told(self, now_ms: int | None) -> int:
-        """Return the time outside, when that is told to be `now_ms` (None: nothing is told); it never goes back."""
+        """Return the time outside after it was reported as `now_ms` (None: not reported); it never goes back."""
         if self.playback:
             return self.last if now_ms is None else max(now_ms, self.last)
         if now_ms is not None and now_ms > self.now:
@@ -91,28 +91,31 @@ class AppClock:
         return NEVER if self.playback else self.now
 
     def at_rows(self, stamps: Int64Array) -> Int64Array:
-        """Return what the clock shows at each event when these have the times `stamps`."""
+        """Return the clock at each event when these have the times `stamps`."""
         if not self.playback and stamps.max() > self.now:
             stamps = np.minimum(stamps, self.now)
         return event_clocks(stamps, self.events)
 
     def move(self, clocks: Int64Array) -> int:
-        """Events have moved the clock to the last of `clocks`; return the least time that a timer shows on the way."""
+        """Move the clock to the last of `clocks`, on behalf of events.
+
+        Return the least time that timers see on the way.
+        """
         first = clocks.item(0)
         floor = min(self.last, first) if self.is_set else first
         self.follow(clocks.item(-1))
         return floor
 
     def follow(self, time: int) -> None:
-        """Events have moved the clock to `time`, and no timer was due."""
+        """Move the clock to `time`, on behalf of events, when no timer is due."""
         self.is_set = True
         self.last = self.events = time
         self.shown = max(self.shown, time)
 
     def advance(self, now_ms: int) -> tuple[Int64Array, int]:
-        """Set the clock to `now_ms`, or leave it where that is later.
+        """Set the clock to `now_ms`, or leave it if that is earlier.
 
-        Return that time, and the least that a timer shows on the way.
+        Return that time, and the least that timers see on the way.
         """
         time = max(self.shown, now_ms)
         floor = self.last
@@ -128,13 +131,13 @@ class AppClock:
         return ClockState(self.shown, self.now, self.events, self.last) if self.is_set else None
 
     def restore(self, state: ClockState | None) -> None:
-        """Restore what `saved` gave."""
+        """Restore the clock from `saved`."""
         self.is_set = state is not None
         self.shown, self.now, self.events, self.last = state or ClockState()
 
 
 class ClockState(NamedTuple):
-    """What a snapshot says of a clock; see `AppClock`."""
+    """The clock in a snapshot; see `AppClock`."""
 
     shown: int = 0
     now: int = 0

@@ -17,7 +17,7 @@ from siddhi.engine.operators.expressions.evaluation import Value
 from siddhi.engine.tuning import FREE_SORTED_ROOM, INITIAL_SORTED_ROOM
 
 _START, _ROOM, _COUNT = range(3)
-"""The columns of groups: where the values of one begin, for how many there is room, and how many it has."""
+"""The columns of groups: the begin, capacity and number of a group's values."""
 _WIDTH = 3
 
 
@@ -25,9 +25,9 @@ _WIDTH = 3
 def _follow(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, compiled as a whole
     first, kinds, groups, fresh, values, valid, percent, cells, held, used, out, known
 ):
-    """Keep the values of each group in order, and write the percentile of the group after each row from `first` on.
+    """Keep the values of each group sorted, and write the percentile of the group after each row from `first` on.
 
-    Return the row for which there is no room, or the number of rows. `used[0]` is how much of `held` is in use.
+    Return the row for which there is no room, or the number of rows. `used[0]` is the used part of `held`.
     """
     for row in range(first, len(kinds)):
         group = groups[row]
@@ -46,7 +46,7 @@ def _follow(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, c
                 cells[group, _ROOM] = room
                 used[0] += room
             low, high = np.int64(0), count
-            while low < high:  # a value goes behind equal ones, and the first of equal ones goes
+            while low < high:  # a value is inserted after equal ones, and the first of equal ones is removed
                 middle = (low + high) // 2
                 if value < held[start + middle] or (not comes and not held[start + middle] < value):
                     high = middle
@@ -79,10 +79,8 @@ def _follow(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, c
 class Percentile(Aggregator):
     """The value below which p percent of the values lie.
 
-    It is the mean of two values where p falls between them. Nulls are ignored; without values the result is null.
-
-    The values of a group lie in order, side by side. A place among them that is not a whole number is rounded, half
-    upwards.
+    It is the mean of two values if p falls between them. Nulls are ignored; without values the result is null. The
+    values of a group are stored sorted and contiguously. An index that is not an integer is rounded half up.
     """
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
@@ -110,7 +108,7 @@ class Percentile(Aggregator):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Move the groups together, with room behind them for at least as much again."""
+        """Move the groups together, followed by room for at least as much again."""
         cells, old = self._cells, self._held
         counts, rooms = cells[:, _COUNT], cells[:, _ROOM]
         starts = np.cumsum(rooms) - rooms

@@ -49,7 +49,7 @@ class AccumulatingAggregator(Aggregator):
     """An aggregator whose state each added and removed row updates."""
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
-        accumulation = accumulation_of(call, context.rows_leave)
+        accumulation = accumulation_of(call, context.removal_order)
         if accumulation is None:
             raise not_supported(f"'{call.name}' of objects", None if call.syntax is None else call.syntax.span)
         self.state = Accumulators([accumulation], [0])

@@ -17,7 +17,7 @@ from siddhi.engine.operators.aggregates.distinct import follow_distincts, place_
 from siddhi.engine.operators.aggregates.extremes import follow_extremes, follow_records
 from siddhi.engine.operators.aggregates.sorted_extremes import follow_sorted_extremes
 from siddhi.engine.operators.aggregates.totals import follow_counts, follow_deviations, follow_totals
-from siddhi.engine.operators.base.operator import RowsLeave
+from siddhi.engine.operators.base.operator import RemovalOrder
 from siddhi.engine.operators.expressions.evaluation import as_type
 from siddhi.engine.tuning import MAX_UNUSED_NODES
 from siddhi.language.ast import AttributeType
@@ -51,9 +51,9 @@ _KINDS = {
     "distinctCount": loops.DISTINCT,
 }
 _EXTREMES = {
-    RowsLeave.NEVER: loops.RECORD,
-    RowsLeave.IN_ORDER: loops.EXTREME,
-    RowsLeave.IN_ANY_ORDER: loops.SORTED_EXTREME,
+    RemovalOrder.NEVER: loops.RECORD,
+    RemovalOrder.IN_ORDER: loops.EXTREME,
+    RemovalOrder.IN_ANY_ORDER: loops.SORTED_EXTREME,
 }
 """The kinds of `min` and `max` by the order in which rows leave."""
 _LISTED = (loops.EXTREME, loops.SORTED_EXTREME)
@@ -109,11 +109,11 @@ class Accumulation:
         )
 
 
-def accumulation_of(call: model.Aggregate, rows_leave: RowsLeave) -> Accumulation | None:
+def accumulation_of(call: model.Aggregate, removal_order: RemovalOrder) -> Accumulation | None:
     """Return how `call` accumulates over rows that leave in this order, None when it is no aggregate of this kind."""
     kind = None if call.namespace else _KINDS.get(call.name)
     if kind == loops.EXTREME:
-        kind = _EXTREMES[rows_leave]
+        kind = _EXTREMES[removal_order]
     if kind is None:
         return None
     argument = call.arguments[0].type if call.arguments and kind != loops.COUNT else None
@@ -245,10 +245,10 @@ class Accumulators:
             if null:
                 self.nulls = [told or other == number for other, told in enumerate(self.nulls)]
 
-    def replay(self, moves: Int64Array, lines: Int64Array, rows_leave: RowsLeave) -> None:
+    def replay(self, moves: Int64Array, lines: Int64Array, removal_order: RemovalOrder) -> None:
         """Recompute `min` and `max` from all stored rows, which `moves` add in the order in which they leave.
 
-        From then on rows leave as `rows_leave` specifies. Other aggregates do not change.
+        From then on rows leave as `removal_order` specifies. Other aggregates do not change.
         """
         if not self.lists:
             return
@@ -256,7 +256,7 @@ class Accumulators:
         self.nodes = np.zeros((1, 4), dtype=np.int64)
         self.pool[loops.FREE_NODE] = self.pool[loops.NODES_LEFT] = self._room = 0
         self._add_nodes(len(moves) * self.lists)
-        kind = _EXTREMES[rows_leave]
+        kind = _EXTREMES[removal_order]
         out: Int64Array = np.empty((len(self.members), 0), dtype=np.int64)
         out_valid: BoolArray = np.empty((len(self.members), 0), dtype=np.bool_)
         for place, (number, old, _) in enumerate(self._loops):

@@ -33,14 +33,14 @@ from siddhi.engine.operators.aggregates.moves import (
 
 _WITHOUT_SIGN = np.iinfo(np.int64).max
 _INFINITY, _NAN = 0x7FF << 52, 0xFFF << 51
-"""Bits of real numbers; all above those of infinity are NaN, and all NaN are one value."""
+"""The bits of floating-point numbers above infinity are NaN; all NaN count as one value."""
 _NEGATIVE_ZERO = -1
-"""What stands for -0.0, whose bits are `NULL_VALUE`."""
+"""Replaces -0.0, whose bits are `NULL_VALUE`."""
 
 
 @kernel_part
 def _entry_of(table, owner, epoch, value):  # type: ignore[no-untyped-def]
-    """Where the entry is or would be."""
+    """Return the position of the entry, or the free position where it belongs."""
     mask = len(table) - 1
     place = mix(mix(owner, epoch), value) & mask
     while table[place, OWNER] != NO_OWNER and (
@@ -54,8 +54,8 @@ def _entry_of(table, owner, epoch, value):  # type: ignore[no-untyped-def]
 def follow_distincts(moves, count, plan, number, lines, cells, table, pool, out, out_valid, written):  # type: ignore[no-untyped-def]
     """Count values in the table; return False, as no null is written.
 
-    A group that starts again has another epoch, so that its old entries match no more. The table must have room for
-    every added row.
+    A group that restarts gets a new epoch, so that its old entries no longer match. The table must have room for every
+    added row.
     """
     cell, line = plan[number, CELL], plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
@@ -96,7 +96,7 @@ def follow_distincts(moves, count, plan, number, lines, cells, table, pool, out,
 
 @state_kernel
 def place_entries(entries, table):  # type: ignore[no-untyped-def]
-    """Put `entries` into the empty `table`."""
+    """Insert `entries` into the empty `table`."""
     for number in range(len(entries)):
         place = _entry_of(table, entries[number, OWNER], entries[number, EPOCH], entries[number, VALUE])
         for part in range(4):

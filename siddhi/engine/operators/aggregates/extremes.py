@@ -1,7 +1,7 @@
-"""min and max of what is held where rows leave in the order in which they came, and of all that ever came.
+"""min and max over stored rows that leave in order of arrival, and over all rows ever.
 
-Values are compared by keys: whole numbers in an order in which the better value has the lesser key. `NaN` has the
-greatest, so that it counts only where nothing else does.
+Values are compared by keys: integers in an order in which the better value has the lesser key. `NaN` has the greatest
+key, so that it counts only if there is no other value.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from siddhi.engine.operators.aggregates.moves import (
 
 _ALL_BUT_SIGN = np.iinfo(np.int64).max
 _NAN_KEY = 0x7FF8 << 48
-"""The bits of NaN, which no other real number has as its key: infinity's is less in either order."""
+"""The bits of NaN, which is the key of no other number: infinity is less in either order."""
 
 
 @kernel_part
 def key_of(value, real, largest):  # type: ignore[no-untyped-def]
-    """Return the key of a whole number, or of the bits of a real one."""
+    """Return the key of an integer, or of the bits of a floating-point number."""
     if real:
         number = as_real(value)
         if number != number:  # noqa: PLR0124 - NaN alone differs from itself
@@ -54,7 +54,7 @@ def key_of(value, real, largest):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def value_of(key, real, largest):  # type: ignore[no-untyped-def]
-    """Return the value whose key this is, as `key_of` takes it."""
+    """Return the value of a key, the inverse of `key_of`."""
     if real and key == _NAN_KEY:
         return key
     value = ~key if largest else key
@@ -68,7 +68,7 @@ def _beats(value, other, real, largest):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-def]
-    """Take `node`, which stands at an end, out of the list of its group."""
+    """Remove `node`, which is first or last, from the list of its group."""
     before, after = nodes[node, BEFORE], nodes[node, NEXT]
     if before > 0:
         nodes[before, NEXT] = after
@@ -86,7 +86,7 @@ def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-d
 
 @seldom_part
 def _append(nodes, cells, group, head, key, times, pool):  # type: ignore[no-untyped-def]
-    """Put a new node behind the list of its group."""
+    """Append a new node to the list of its group."""
     last, node = cells[group, head + 1], pool[FREE_NODE]
     pool[FREE_NODE] = nodes[node, NEXT]
     pool[NODES_LEFT] -= 1
@@ -105,13 +105,11 @@ def _append(nodes, cells, group, head, key, times, pool):  # type: ignore[no-unt
 def follow_extremes(  # type: ignore[no-untyped-def]
     moves, count, plan, number, lines, cells, nodes, pool, out, out_valid, written
 ):
-    """Keep for each group the values that may still become its extreme, best first, as a list of nodes.
+    """Store for each group the values that may still become its extreme, best first, as a list of nodes.
 
-    Return whether a null was written.
-
-    A newcomer takes the place of those at the end that are no better, which leave before it: its node counts their rows
-    and its own. As the oldest row leaves first, a leaving row is one of those that the first node counts. `pool` must
-    have a node left for every added row.
+    Return whether a null was written. A new value replaces the values at the end that are no better, since these leave
+    before it: its node counts their rows and its own. As the oldest row leaves first, a leaving row is counted by the
+    first node. `pool` must have a free node for every added row.
     """
     head, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
@@ -149,7 +147,7 @@ def follow_extremes(  # type: ignore[no-untyped-def]
 
 @state_kernel
 def follow_records(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Compute the largest or least of all that ever came, come or gone; return whether a null was written."""
+    """Compute the extremes of all rows ever added; return whether a null was written."""
     cell, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
     nulls = False

@@ -1,4 +1,4 @@
-"""`and` and `or` over the bools held."""
+"""`and` and `or` over stored bools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _run_truths(values, kinds, groups, fresh, counts, out):  # type: ignore[no-u
 
 
 class _Truths(Aggregator):
-    """Null has no place here: a row with a null argument fails."""
+    """The counts of both truth values; a row with a null argument fails."""
 
     can_fail = True
 
@@ -68,7 +68,7 @@ class _Truths(Aggregator):
 
 @AGGREGATORS.register("and")
 class AllTrue(_Truths):
-    """True when trues are held and no falses."""
+    """True when there are trues and no falses."""
 
     def update(self, rows: AggregateInput) -> Value:
         counts = self.count(rows)
@@ -77,7 +77,7 @@ class AllTrue(_Truths):
 
 @AGGREGATORS.register("or")
 class AnyTrue(_Truths):
-    """True when a true is held."""
+    """True when there is a true."""
 
     def update(self, rows: AggregateInput) -> Value:
         return Value(self.count(rows)[:, 1] > 0)

@@ -1,4 +1,4 @@
-"""What rows do to the accumulators of their groups, told as moves.
+"""Moves: the operations of rows on the accumulators of their groups.
 
     moves   ──►  add row 7 to group 2 · remove row 1 from group 0 · write group 2 · …        what happens, in order
     plan         one line an aggregate: its kind, its argument's line, where its cells begin
@@ -22,35 +22,34 @@ from siddhi.engine.jit.kernels import kernel_part
 from siddhi.engine.jit.memory import byte_at, offset_at, word_at
 
 ADD, REMOVE, CLEAR, WRITE = 1, 2, 4, 8
-"""What a move does, one or several: the group starts again (always first), the row is added or removed, the group's
-aggregates are written."""
+"""The operations of a move: reset the group (always first), add or remove the row, write the group's aggregates."""
 ROW_SHIFT, GROUP_SHIFT = 4, 34
-"""A move is `group << GROUP_SHIFT | row << ROW_SHIFT | what it does`."""
+"""A move is `group << GROUP_SHIFT | row << ROW_SHIFT | operations`."""
 ROW_MASK = (1 << (GROUP_SHIFT - ROW_SHIFT)) - 1
 DOING_MASK = (1 << ROW_SHIFT) - 1
 
 SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT, SORTED_EXTREME = range(8)
 KIND, CELL, LINE, LARGEST, REAL_RESULT, PLAN_WIDTH = range(6)
-"""Columns of the plan: the aggregate's kind, its first cell, the line of its argument, whether the largest or the least
-counts, whether sums are real."""
+"""Columns of the plan: the aggregate's kind, its first cell, the line of its argument, whether it is a maximum, whether
+sums are floating-point."""
 FORM, VALUES, MASK, LINE_WIDTH = range(4)
-"""Columns of lines: the form of the values, the addresses of the first of them and of the first of the bytes that tell
-which of them are not null (0: all)."""
+"""Columns of lines: the form of the values, the address of the first value, and the address of the first validity byte
+(0: no nulls)."""
 NO_ARGUMENT, NARROW, WIDE, REAL = range(4)
 CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 5, EXTREME: 2, RECORD: 2, DISTINCT: 2, SORTED_EXTREME: 2}
-"""How many cells each kind has; cells of a group that never held anything are 0."""
+"""The number of cells of each kind; all cells of a new group are 0."""
 REAL_CELLS = 4
-"""How many cells a sum or an average has whose total is real."""
+"""The number of cells of a floating-point sum or average."""
 
 FREE_NODE, NODES_LEFT, ENTRIES, POOL_SIZE = 0, 1, 2, 3
-"""Lines of the pool's state: the first unused node, how many there are, entries of the table in use."""
+"""The pool's state: the first unused node, the number of unused nodes, and the number of entries in use."""
 ITEM, NEXT, BEFORE, TIMES = 0, 1, 2, 3
-"""Columns of a node: a value, its neighbours in a list or its branches in a tree (0: none), how many rows it counts."""
+"""Columns of a node: a value, its neighbours in a list or its branches in a tree (0: none), the number of its rows."""
 OWNER, EPOCH, VALUE, HOLDS = 0, 1, 2, 3
-"""Columns of an entry: group and aggregate, the group's epoch, the value, how many are held."""
+"""Columns of an entry: group and aggregate, the group's epoch, the value, and its count."""
 NO_OWNER = -1
 NULL_VALUE = np.iinfo(np.int64).min
-"""What stands for null among counted values, which are numbers; a null string is its code."""
+"""Represents null among counted values, which are numbers; a null string has its own code."""
 
 
 @kernel_part
@@ -60,7 +59,7 @@ def is_null(mask, row):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def value_at(form, values, row):  # type: ignore[no-untyped-def]
-    """Return the whole number, or the bits of the real one, in `row` of the values at the address `values`."""
+    """Return the integer, or the bits of the floating-point number, in `row` of the values at the address `values`."""
     if form == NARROW:
         return np.int64(offset_at(values + 4 * row))
     return np.int64(word_at(values + 8 * row))
@@ -68,6 +67,6 @@ def value_at(form, values, row):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def real_at(form, values, row):  # type: ignore[no-untyped-def]
-    """Return the value in `row` as a real number."""
+    """Return the value in `row` as a floating-point number."""
     value = value_at(form, values, row)
     return as_real(value) if form == REAL else np.float64(value)

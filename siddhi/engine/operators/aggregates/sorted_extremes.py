@@ -1,8 +1,7 @@
-"""min and max of what is held where rows leave in any order: all values of each group, in a search tree.
+"""min and max over stored rows that leave in any order: a search tree with all values of each group.
 
-The tree is a treap: sorted by key from left to right, and above each other by a number that is mixed from the key. So
-its shape follows from the values that it has, however these came, and its depth is some twice the logarithm of their
-number, whatever their order.
+The tree is a treap: a binary search tree by key and a heap by a hash of the key. So its shape depends only on the
+values in it, not on the order of arrival, and its depth is about twice the logarithm of their number.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ from siddhi.engine.operators.aggregates.moves import (
 )
 
 _LESS, _MORE = NEXT, BEFORE
-"""Columns of a node with the branches of lesser and of greater keys."""
+"""Columns of a node: the branches with lesser and with greater keys."""
 _FIRST_FACTOR, _SECOND_FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
 
 
 @kernel_part
 def _height(key):  # type: ignore[no-untyped-def]
-    """Return the number by which the node of `key` stands above others: different keys have different ones."""
+    """Return the heap priority of the node of `key`; different keys have different priorities."""
     mixed = np.uint64(key) * _FIRST_FACTOR
     mixed = (mixed ^ (mixed >> _HALF)) * _SECOND_FACTOR
     return mixed ^ (mixed >> _HALF)
@@ -51,7 +50,7 @@ def _height(key):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _hang(nodes, cells, group, root, above, side, node):  # type: ignore[no-untyped-def]
-    """Put `node` below `above` on this side, or at the root where that is 0."""
+    """Make `node` the child of `above` on this side, or the root if `above` is 0."""
     if above > 0:
         nodes[above, side] = node
     else:
@@ -83,7 +82,7 @@ def _add(nodes, cells, group, root, key, pool):  # type: ignore[no-untyped-def]
     pool[NODES_LEFT] -= 1
     nodes[new, ITEM], nodes[new, TIMES] = key, 1
     _hang(nodes, cells, group, root, above, side, new)
-    # What was there hangs below the new node: lesser keys on one side, greater ones on the other.
+    # Split the subtree below the new node: lesser keys on one side, greater ones on the other.
     less, less_side, more, more_side = new, _LESS, new, _MORE
     while node > 0:
         if nodes[node, ITEM] < key:
@@ -103,7 +102,7 @@ def _add(nodes, cells, group, root, key, pool):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _remove(nodes, cells, group, root, key, pool):  # type: ignore[no-untyped-def]
-    """Take one row with `key` out of the tree of its group, if there is one."""
+    """Remove one row with `key` from the tree of its group, if there is one."""
     above, side = np.int64(0), _LESS
     node = cells[group, root]
     while node > 0 and nodes[node, ITEM] != key:
@@ -116,7 +115,7 @@ def _remove(nodes, cells, group, root, key, pool):  # type: ignore[no-untyped-de
         return
     less, more = nodes[node, _LESS], nodes[node, _MORE]
     if node == cells[group, root + 1]:
-        # The best node has nothing on its lesser side: the next one is the least below it, or the node above.
+        # The best node has no lesser branch: the next best is the least below it, or its parent.
         best = more if more > 0 else above
         while more > 0 and nodes[best, _LESS] > 0:
             best = nodes[best, _LESS]
@@ -134,7 +133,7 @@ def _remove(nodes, cells, group, root, key, pool):  # type: ignore[no-untyped-de
 
 @seldom_part
 def _clear(nodes, cells, group, root, pool):  # type: ignore[no-untyped-def]
-    """Empty the tree of a group."""
+    """Remove all nodes of a group."""
     node = cells[group, root]
     while node > 0:
         less, more = nodes[node, _LESS], nodes[node, _MORE]
@@ -153,9 +152,9 @@ def _clear(nodes, cells, group, root, pool):  # type: ignore[no-untyped-def]
 def follow_sorted_extremes(  # type: ignore[no-untyped-def]
     moves, count, plan, number, lines, cells, nodes, pool, out, out_valid, written
 ):
-    """Keep for each group how often it holds each value; return whether a null was written.
+    """Count each value of each group; return whether a null was written.
 
-    The first cell has the root of the tree, the second one the node of the best value. `pool` must have a node left for
+    The first cell has the root of the tree, the second the node of the best value. `pool` must have a free node for
     every added row.
     """
     root, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]

@@ -42,9 +42,9 @@ from siddhi.engine.operators.aggregates.moves import (
 )
 
 _SCALE = 2.0**-64
-"""Scales sums that overflow: exact but for values too small to change such a sum."""
+"""Scales sums that overflow; exact except for values too small to affect such a sum."""
 _NEGATIVE = 1 << 32
-"""Counts one negative infinity; positive ones are counted below."""
+"""One negative infinity in the count; positive ones are counted in the lower bits."""
 
 
 @kernel_part
@@ -54,7 +54,7 @@ def _is_finite(number):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _as_infinities(value):  # type: ignore[no-untyped-def]
-    """Return how NaN or an infinity is counted."""
+    """Return the increment of the count for NaN or an infinity."""
     if value != value:  # noqa: PLR0124 - NaN alone differs from itself
         return np.int64(1 + _NEGATIVE)
     return np.int64(1) if value > 0 else np.int64(_NEGATIVE)
@@ -62,9 +62,9 @@ def _as_infinities(value):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _sum_of_infinities(counted):  # type: ignore[no-untyped-def]
-    """Return what the counted infinities add up to.
+    """Return the sum of the counted infinities.
 
-    Windows that count more rows gone than come have fewer than none.
+    In windows that count more removed than added rows the count may be negative.
     """
     positive = ((counted + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
     negative = (counted - positive) >> 32
@@ -78,7 +78,7 @@ def _sum_of_infinities(counted):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _change_total(total_at, value, sign):  # type: ignore[no-untyped-def]
-    """Add the real `value` to the total at `total_at`, or subtract it: `sign` is 1 or -1."""
+    """Add the floating-point `value` to the total at `total_at`, or subtract it: `sign` is 1 or -1."""
     before = as_real(np.int64(word_at(total_at)))
     total = before + sign * value
     if _is_finite(total):
@@ -99,12 +99,10 @@ def _change_total(total_at, value, sign):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignore[no-untyped-def]
-    """Follow the moves from `place` up to the first that does more than add a row; return its place, or `count`.
+    """Apply the moves from `place` on that only add a row; return the position of the first other move, or `count`.
 
-    It also ends at a move that leaves a total which is not finite. The value of a row is the float64 or int64 at the
-    address `values`.
-
-    A loop of its own: of windows that let out batches nearly all moves are such ones.
+    The loop also ends at a move with a total that is not finite. The value of a row is the float64 or int64 at the
+    address `values`. This is a loop of its own because in batch windows nearly all moves are of this kind.
     """
     while place < count and moves[place] & DOING_MASK == ADD:
         move = moves[place]
@@ -125,12 +123,11 @@ def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignor
 
 @kernel_part
 def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at, valid_at):  # type: ignore[no-untyped-def]
-    """Follow the moves from `place` on as long as each removes or adds one row and writes its group.
+    """Apply the moves from `place` on that each remove or add one row and write its group.
 
-    Values and groups are at these addresses. Return the place of the first other move, of one that leaves a total which
-    is not finite, or `count`, and how many rows were written.
-
-    A loop of its own: of windows that slide nearly all moves are such ones.
+    Values and groups are at these addresses. Return the position of the first other move or of one with a total that is
+    not finite, or `count`, and the number of rows written. This is a loop of its own because in sliding windows nearly
+    all moves are of this kind.
     """
     written = np.int64(0)
     while place < count:
@@ -138,7 +135,7 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
         doing = move & DOING_MASK
         removes = doing == REMOVE
         if not removes and doing != ADD | WRITE:
-            break  # what only writes may come when no values are there any more
+            break  # a move that only writes may come when there are no values
         total_at = cells_at + width * (move >> GROUP_SHIFT)
         value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
         total, size = np.int64(word_at(total_at)), np.int64(word_at(total_at + 8))
@@ -152,9 +149,9 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
                 set_word(total_at, total - value)
             set_word(total_at + 8, size - 1)
             place += 1
-            continue  # measured: with an end that both kinds share it takes twice as long
+            continue  # measured: sharing the end of both branches takes twice as long
         if size == -1:
-            break  # of windows that count more rows gone than come
+            break  # in windows that count more removed than added rows
         if real:
             changed = as_real(total) + as_real(value)
             if not _is_finite(changed):
@@ -173,14 +170,14 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
 
 @state_kernel
 def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Compute sums, which wrap as Java's when they are whole, and averages; return whether a null was written.
+    """Compute sums (integers wrap as in Java) and averages; return whether a null was written.
 
-    Totals go up and down by each value, nothing is summed again. A value that has just come is always held.
+    Each value is added to or subtracted from a running total. A value that has just been added is always counted.
     """
     cell, real, line = plan[number, CELL], plan[number, REAL_RESULT] != 0, plan[number, LINE]
     mean = plan[number, KIND] == AVERAGE
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
-    cells_at, width = np.int64(cells.ctypes.data) + 8 * cell, 8 * cells.shape[1]  # an index costs more each time
+    cells_at, width = np.int64(cells.ctypes.data) + 8 * cell, 8 * cells.shape[1]  # faster than indexing
     out_at, valid_at = np.int64(out.ctypes.data) + 8 * number * out.shape[1], np.int64(out_valid.ctypes.data)
     valid_at += number * out.shape[1]
     plain = mask == 0 and form == (REAL if real else WIDE)
@@ -189,7 +186,7 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
     while place < count:
         if plain:
             at, flags_at = out_at + 8 * written, valid_at + written
-            if real:  # a copy of the loops for each: with one they ask for every move, which takes a third longer
+            if real:  # separate copies of the loops: a test for each move takes a third longer
                 place = _add_all(moves, place, count, cells_at, width, values, real=True)
                 place, more = _slide_all(
                     moves, place, count, cells_at, width, values, real=True, mean=mean, out_at=at, valid_at=flags_at
@@ -228,7 +225,7 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
 
 @state_kernel
 def follow_counts(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def] # noqa: ARG001 - as all others
-    """How many rows are held, nulls too; return False, as no null is written."""
+    """Count the stored rows, including nulls; return False, as no null is written."""
     cell = plan[number, CELL]
     for place in range(count):
         move = moves[place]
@@ -248,9 +245,10 @@ def follow_counts(moves, count, plan, number, lines, cells, out, out_valid, writ
 
 @state_kernel
 def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Welford's running update of (sum, mean, squared distances) with its inverse for leaving values.
+    """Update (sum, mean, squared distances) by Welford's method, and its inverse for removed values.
 
-    The fourth cell counts, the fifth NaN and infinities, which the others do not. Return whether a null was written.
+    The fourth cell is the count, the fifth counts NaN and infinities, which the others exclude. Return whether a null
+    was written.
     """
     cell, line = plan[number, CELL], plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
@@ -281,7 +279,7 @@ def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, 
                 spread = as_real(cells[group, cell + 2]) + sign * ((value - old) * (value - mean))
                 cells[group, cell] = as_bits(total)
                 cells[group, cell + 1] = as_bits(mean)
-                # Rounding may leave less than nothing of equal values, and nothing has a root then.
+                # Rounding may give a negative sum for equal values, which has no square root.
                 cells[group, cell + 2] = as_bits(max(spread, 0.0))
         if move & WRITE:
             size = cells[group, cell + 3] + cells[group, cell + 4]

@@ -149,7 +149,7 @@ class Step:
         step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
         return step
 
-    def told_apart(self, orders: Int64Array) -> Int64Array:
+    def distinct_orders(self, orders: Int64Array) -> Int64Array:
         """Return the first order in this step of each of `orders` of the whole step."""
         if self._places is None:
             return orders
@@ -289,7 +289,7 @@ def _in_order(
     return sources[place], rows[place], orders[place], clocks[place]
 
 
-class RowsLeave(enum.Enum):
+class RemovalOrder(enum.Enum):
     """The order in which the rows that aggregates have added leave again, within each group."""
 
     NEVER = "never"
@@ -306,7 +306,7 @@ class OperatorContext:
     `playback`, event time drives the clock. With `partitioned` batches carry `partitions` and state is kept per
     partition instance. `common` has the objects that the operators of all instances of a query share, under the `id` of
     their source; the first operator adds them. A pattern stores no more than `max_partial_matches`. Rows leave
-    aggregates in the order `rows_leave`. `failing` is notified of expressions whose rows may fail. `choices` records
+    aggregates in the order `removal_order`. `failing` is notified of expressions whose rows may fail. `choices` records
     the operators that were ruled out.
     """
 
@@ -316,7 +316,7 @@ class OperatorContext:
     instance_ranks: Callable[[], Int64Array] | None = None
     common: dict[int, Stateful] | None = None
     max_partial_matches: int = MAX_PARTIAL_MATCHES
-    rows_leave: RowsLeave = RowsLeave.IN_ANY_ORDER
+    removal_order: RemovalOrder = RemovalOrder.IN_ANY_ORDER
     failing: set[str] | None = None
     choices: Choices = field(default_factory=Choices)
 

@@ -1,9 +1,9 @@
-"""The loops that run a program over all rows of a small batch, instruction by instruction.
+"""Loops that run a program over all rows of a small batch, one instruction after the other.
 
-Instruction i writes line i of `values` (the same memory as `values_f`) and of `valid`. Of each input the plan has three
-words: its form, and then where its values are and where the bytes are that say which are not null (0: all are). A
-constant has its value instead of an address. Of each result there are three words, too: where its values go, where the
-bytes go that say which are not null, and how many are null, which the loop writes.
+Instruction i writes line i of `values` (the same memory as `values_f`) and of `valid`. The plan has three words for
+each input: its form, the address of its values, and the address of its validity bytes (0: no nulls). A constant has its
+value instead of an address. Each result has three words, too: the address for its values, the address for its validity
+bytes, and the number of nulls, which the loop writes.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ CONSTANT_I, CONSTANT_F, VALUES_64, VALUES_I32, VALUES_F32, VALUES_BOOL, VALUES_C
 INPUT_WORDS = RESULT_WORDS = 3
 
 CHOOSE, COALESCE, GREATEST, SMALLEST, KEEP = range(STORE_CODE + 1, STORE_CODE + 6)
-"""Instructions that only this loop has: the first operand where the register in front is true, else the second; the
-first that is not null; the greater or the smaller of two fractions, of which null and NaN do not count; and go on only
-with the rows for which a register is true."""
+"""Instructions that only this loop has: the first operand where the preceding register is true, else the second; the
+first operand that is not null; the greater or the lesser of two floats, ignoring null and NaN; and continue only with
+the rows for which a register is true."""
 
 
 @kernel_part
 def _load(at, rows, values, values_f, valid, i):  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop a form
-    """Line `i` gets the input whose words are at the address `at`."""
+    """Fill line `i` with the input described at the address `at`."""
     form, place, known = np.int64(word_at(at)), np.int64(word_at(at + 8)), np.int64(word_at(at + 16))
     for row in range(rows):
         valid[i, row] = known == 0 or byte_at(known + row) != 0
@@ -171,7 +171,10 @@ def _select(do, a, b, rows, values, values_f, valid, i):  # type: ignore[no-unty
 
 @kernel_part
 def _keep(a, rows, values, positions, kept, filtered):  # type: ignore[no-untyped-def]
-    """Write into `positions` the rows, of all or of the first `kept` there, for which line `a` is true; count them."""
+    """Write the rows for which line `a` is true, among all or the first `kept` in `positions`, into `positions`.
+
+    Return their number.
+    """
     left = np.int64(0)
     for number in range(kept if filtered else rows):
         row = positions[number] if filtered else np.int64(number)
@@ -182,7 +185,7 @@ def _keep(a, rows, values, positions, kept, filtered):  # type: ignore[no-untype
 
 @kernel_part
 def _store(do, a, at, rows, values, valid):  # type: ignore[no-untyped-def]
-    """Write line `a` to where the words at the address `at` say; return how many values are null."""
+    """Write line `a` to the addresses described at `at`; return the number of nulls."""
     place, known = np.int64(word_at(at)), np.int64(word_at(at + 8))
     if do == STORE_BOOL:
         for row in range(rows):
@@ -193,7 +196,7 @@ def _store(do, a, at, rows, values, valid):  # type: ignore[no-untyped-def]
     elif do == STORE_I32:
         for row in range(rows):
             set_offset(place + 4 * row, np.int32(values[a, row]))
-    else:  # a fraction has the same bytes in `values`
+    else:  # a float has the same bytes in `values`
         for row in range(rows):
             set_word(place + 8 * row, values[a, row])
     nulls = np.int64(0)
@@ -209,8 +212,8 @@ def _store(do, a, at, rows, values, valid):  # type: ignore[no-untyped-def]
 def run_over_rows(lines, plan_at, results_at, rows, values, values_f, valid, positions):  # type: ignore[no-untyped-def]
     """Run the program `lines` for each of `rows` rows.
 
-    Results are stored for all of them. Return how many rows are kept, which are in `positions` where there is a
-    `KEEP`, and how many values of results are null. Nothing behind a `KEEP` runs when no row is left.
+    Results are stored for all of them. Return the number of rows that are kept, whose positions are in `positions` if
+    there is a `KEEP`, and the number of nulls in results. No instruction after a `KEEP` runs when no row is left.
     """
     kept, filtered, nulls = np.int64(rows), False, np.int64(0)
     for i in range(lines.shape[0]):

@@ -10,7 +10,7 @@ from siddhi.analysis import model
 from siddhi.column_names import internal_name
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.base.implementations import Implementations, not_supported
-from siddhi.engine.operators.base.operator import OperatorContext, RowsLeave
+from siddhi.engine.operators.base.operator import OperatorContext, RemovalOrder
 from siddhi.engine.operators.base.scope import column_of
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.batch_program import programmed
@@ -100,7 +100,7 @@ class ExpressionCompiler:
 
         Columns that it finds are also recorded here. Its aggregates keep every pair.
         """
-        context = replace(self.context, rows_leave=RowsLeave.NEVER)
+        context = replace(self.context, removal_order=RemovalOrder.NEVER)
         other = ExpressionCompiler(context, several=True, paired=True, in_table=self._in_table)
         other.columns = self.columns
         return other

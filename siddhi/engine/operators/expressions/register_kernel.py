@@ -1,7 +1,7 @@
-"""Registers: the loop that runs a small program over inputs, and over the cells of a row, for compiled loops.
+"""The loop that runs a small register program over an event's inputs and a row's cells, inside compiled loops.
 
-Instruction i writes register i. Whole numbers, bools and codes of strings are in `r`, broken numbers in `f`; `v` says
-which are not null. `siddhi.engine.operators.expressions.register_program` makes programs of typed expressions.
+Instruction i writes register i. Integers, bools and codes of strings are in `r`, floats in `f`; `v` marks those that
+are not null. `siddhi.engine.operators.expressions.register_program` creates programs from typed expressions.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def compare_f(do, a, b):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def whole_result(do, a, b):  # type: ignore[no-untyped-def]
-    """Return the result of whole numbers; a divisor is not zero."""
+    """Return the result of an integer operation; a divisor is not zero."""
     if do == ADD_I:
         return a + b
     if do == SUB_I:
         return a - b
     if do == MUL_I:
         return a * b
-    if b == -1:  # the least number has no counterpart
+    if b == -1:  # the least int has no positive counterpart
         return -a if do == DIV_I else 0
     floor = a // b
     rest = a - floor * b
@@ -81,7 +81,7 @@ def broken_result(do, a, b):  # type: ignore[no-untyped-def]
 def run_program(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
     base, start, stop, lines, event, inputs, inputs_f, inputs_valid, place, cells, cells_f, cells_f4, valid, r, f, v
 ):  # fmt: skip
-    """Run instructions from `start` up to `stop`, of which that at `base` writes register 0, for an event and a row.
+    """Run instructions from `start` up to `stop` for an event and a row; the one at `base` writes register 0.
 
     Return the truth of the last register.
     """

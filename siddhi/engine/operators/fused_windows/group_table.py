@@ -1,4 +1,4 @@
-"""The groups of the rows that are held: ids that are given out again when no row of a group is left."""
+"""The groups of stored rows. Ids are reused when no row of a group is left."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import kernel_part, seldom_part, state_kernel
 
 ONE_GROUP, BY_CODE, BY_HASH = 0, 1, 2
-"""How a row finds its group: there is one only, the string code of its key is a place in `index`, or the hash is."""
+"""How a row finds its group: there is only one; the code of its string key indexes `index`; or by hash."""
 HOW, WIDTH, NULL_CODE, UNUSED, GROUP_STATE_SIZE = 0, 1, 2, 3, 4
-"""Lines of the table's state: how, parts of a key, the code that stands for a null string, how many ids are unused."""
+"""The table's state: the mode, the number of parts of a key, the code of a null string, the number of unused ids."""
 NO_ROOM, NO_NULL_CODE = -1, -2
 _NOBODY = -1
 
 
 @kernel_part
 def group_of(keys, row, count, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
-    """Return the id of the group of `row`, new if need be: `NO_ROOM` or `NO_NULL_CODE` when the table lacks that first.
+    """Return the id of the group of `row`, which is added if new.
 
-    `keys` holds the parts of the keys of `count` rows one after the other.
+    Return `NO_ROOM` or `NO_NULL_CODE` when the table must be extended first. `keys` holds the parts of the keys of
+    `count` rows one after the other.
     """
     group = np.int64(0)
     if state[HOW] == BY_CODE:
@@ -64,7 +65,7 @@ def group_of(keys, row, count, state, index, group_keys, unused):  # type: ignor
 
 @kernel_part
 def give_back(group, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
-    """Nobody holds `group` any more: its id is the next that is given out."""
+    """Release `group`, which has no more rows: its id is the next to be assigned."""
     if state[HOW] == BY_CODE:
         index[group_keys[group, 0]] = _NOBODY
         unused[state[UNUSED]] = group
@@ -77,7 +78,7 @@ def give_back(group, state, index, group_keys, unused):  # type: ignore[no-untyp
 
 @seldom_part
 def _home(group, index, group_keys):  # type: ignore[no-untyped-def]
-    """Where the search for `group` begins."""
+    """Return the position where the search for `group` begins."""
     hashed = np.int64(0)
     for part in range(group_keys.shape[1]):
         hashed = mix(hashed, group_keys[group, part])
@@ -86,7 +87,7 @@ def _home(group, index, group_keys):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_out(group, index, group_keys):  # type: ignore[no-untyped-def]
-    """Take `group` out of the hash table `index`: those behind it move up."""
+    """Remove `group` from the hash table `index`, moving the following entries up."""
     mask = len(index) - 1
     gap = _home(group, index, group_keys)
     while index[gap] != group:
@@ -112,7 +113,10 @@ def _place_groups(groups, group_keys, index):  # type: ignore[no-untyped-def]
 
 
 class GroupTable:
-    """Ids of groups, from 0; `coded` tells which parts of the key are string codes, none at all means one group."""
+    """Ids of groups, from 0; `coded` marks the parts of the key that are string codes.
+
+    Without parts there is one group.
+    """
 
     def __init__(self, coded: Sequence[bool]) -> None:
         self.coded = tuple(coded)
@@ -128,24 +132,24 @@ class GroupTable:
 
     @property
     def capacity(self) -> int:
-        """Ids are below this."""
+        """The bound of ids."""
         return len(self.keys)
 
     @property
     def count(self) -> int:
-        """How many ids are given out."""
+        """The number of ids in use."""
         return len(self.keys) - int(self.state[UNUSED])
 
     def used(self) -> Int64Array:
-        """Return the ids that are given out, ascending."""
+        """Return the ids in use, ascending."""
         free = np.zeros(len(self.keys), dtype=np.bool_)
         free[self.unused[: self.state[UNUSED]]] = True
         return np.flatnonzero(~free)
 
     def make_room(self, held: BoolArray, codes: int) -> None:
-        """There are unused ids, at least as many as there are groups in use; groups that are not `held` are forgotten.
+        """Provide unused ids, at least as many as there are groups in use. Groups that are not `held` are removed.
 
-        `codes` is the number of string codes there are.
+        `codes` is the number of string codes.
         """
         used = self.used()
         kept = used[held[used]]
@@ -157,7 +161,7 @@ class GroupTable:
         self._fill(kept, keys, codes)
 
     def _fill(self, kept: Int64Array, keys: Int64Array, codes: int) -> None:
-        """Record that the groups `kept` have the keys in their lines of `keys`, all other ids are unused."""
+        """Set the groups `kept`, whose keys are in their lines of `keys`; all other ids are unused."""
         self.keys = keys
         free = np.ones(len(keys), dtype=np.bool_)
         free[kept] = False
@@ -174,13 +178,13 @@ class GroupTable:
             _place_groups(kept, keys, self.index)
 
     def keep(self, kept: Int64Array) -> None:
-        """Only the groups `kept` (ascending) are left, which are numbered from 0 in this order from now on."""
+        """Keep only the groups `kept` (ascending), and number them from 0 in this order."""
         keys = np.zeros((max(len(kept), 16), self.keys.shape[1]), dtype=np.int64)
         keys[: len(kept)] = self.keys[kept]
         self._fill(np.arange(len(kept)), keys, int(keys.max(initial=0)) + 1)
 
     def joined(self, states: Sequence[State]) -> State:
-        """One state that has the groups of all `states`, each numbered from 0 without a gap, one after the other."""
+        """Return one state with the groups of all `states`, each numbered from 0 without gaps, one after the other."""
         arrays = [[part.array if isinstance(part, Codes) else part for part in parts] for _, _, parts, _ in states]
         whole = [np.concatenate(parts) for parts in zip(*arrays, strict=True)]
         count = len(whole[0])

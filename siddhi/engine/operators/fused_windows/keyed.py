@@ -1,4 +1,4 @@
-"""A sliding window inside a partition and the selection behind it, in one loop over all instances.
+"""A sliding window inside a partition and the following selection, in one loop over all instances.
 
     S, by k ─►─┬─ k, price, … of the events that came ─────────────────────────────────────────────┬─►─ Out
                │                                                                                   │
@@ -24,7 +24,7 @@ from siddhi.engine.columnar.state_tree import State, shortened
 from siddhi.engine.jit.arrays import BoolArray, Int64Array, filled
 from siddhi.engine.jit.kernels import kernel_array, state_kernel
 from siddhi.engine.operators.aggregates.moves import ADD, CLEAR, GROUP_SHIFT, REMOVE, ROW_SHIFT, WRITE
-from siddhi.engine.operators.base.operator import NEVER, OperatorContext, RowsLeave, Step
+from siddhi.engine.operators.base.operator import NEVER, OperatorContext, RemovalOrder, Step
 from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS, room_for_moves
 from siddhi.engine.operators.fused_windows.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.operators.fused_windows.queues import (
@@ -40,7 +40,7 @@ from siddhi.engine.operators.fused_windows.queues import (
 )
 from siddhi.engine.operators.fused_windows.row_rings import Line, joined_rows
 from siddhi.engine.operators.fused_windows.shape import Shape
-from siddhi.engine.operators.fused_windows.sliding import Leaving, SlidingSelection
+from siddhi.engine.operators.fused_windows.sliding import ExpiryRule, SlidingSelection
 from siddhi.engine.operators.fused_windows.sliding_kernel import (
     BY_ATTRIBUTE,
     BY_CLOCK,
@@ -62,14 +62,14 @@ from siddhi.engine.operators.fused_windows.sliding_kernel import (
 from siddhi.engine.tuning import INITIAL_RING_ROWS
 
 LOOKING, UNORDERED, KEYED_STATE_SIZE = range(WINDOW_STATE_SIZE, WINDOW_STATE_SIZE + 3)
-"""More lines of the window's state: whether rows are none that come, but looks at what has to leave by now; whether
-`min` and `max` expect that rows leave in another order than they came."""
+"""Further lines of the window's state: whether rows are not arrivals but checks of what must leave by now; whether
+`min` and `max` expect rows to leave in another order than they arrived."""
 NO_QUEUE, OUT_OF_ORDER = -4, -5
-"""An instance has no queue yet; a row will leave before one of its instance that came earlier."""
+"""An instance has no queue yet; a row will leave before an earlier one of its instance."""
 
 
 _LEAST_COME = 1_024
-"""Fewer rows that have come are no reason to look whether rows leave in order again."""
+"""The minimum number of arrivals before the order of leaving is checked again."""
 
 
 @state_kernel
@@ -79,8 +79,7 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
 ):  # fmt: skip
     """Plan moves as `slide` does, for several instances.
 
-    Row r is of `instances[r]` and lies in `places[r]` of the rows held, and only older rows of its own instance leave
-    for it.
+    Row r belongs to `instances[r]` and is stored in `places[r]`; only older rows of its own instance leave for it.
     """
     grouped = group_state[HOW] != ONE_GROUP
     timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
@@ -160,18 +159,18 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
 
 
 class KeyedSlidingSelection(SlidingSelection):
-    """Every event leaves with the aggregates of its instance as they are once it has come.
+    """Emits every event with the aggregates of its instance after its arrival.
 
-    Of a chunk, the last of each group.
+    Of a chunk, the last event of each group.
     """
 
-    def __init__(self, shape: Shape, leaving: Leaving, context: OperatorContext) -> None:
+    def __init__(self, shape: Shape, leaving: ExpiryRule, context: OperatorContext) -> None:
         super().__init__(shape, leaving, context)
         self.state = np.append(self.state, np.zeros(KEYED_STATE_SIZE - WINDOW_STATE_SIZE, dtype=np.int64))
         self.queues = InstanceQueues(self.rows.capacity)
         self._ranks = context.instance_ranks
         self._come_since_look = 0
-        """How many rows have come since it was last looked whether rows leave in the order in which they came."""
+        """The number of arrivals since it was last checked whether rows leave in the order in which they arrived."""
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         size, partitions, accumulators = batch.size, batch.partitions, self.accumulators
@@ -209,7 +208,7 @@ class KeyedSlidingSelection(SlidingSelection):
         *,
         chunked: bool,
     ) -> Int64Array:
-        """As `take_in`, of rows of these `instances`, for which there is room; return their places."""
+        """As `take_in`, for rows of these `instances`, for which there is room; return their positions."""
         self.state[GIVES_BACK] = not (chunked or self.kept)
         if self.state[UNORDERED]:
             self._come_since_look += len(instances)
@@ -221,9 +220,9 @@ class KeyedSlidingSelection(SlidingSelection):
         return places
 
     def _turns(self, batch: EventBatch, partitions: Int64Array) -> Int64Array | None:
-        """Return the order in which rows leave where several instances have rows of one cause.
+        """Return the order in which rows leave if several instances have rows of one cause.
 
-        These are positions; None when rows leave in the order in which they are.
+        These are positions; None when rows leave in their current order.
         """
         if len(partitions) == 1 or (partitions[0] == partitions[-1] and (partitions == partitions[0]).all()):
             return None
@@ -231,16 +230,16 @@ class KeyedSlidingSelection(SlidingSelection):
         if ((orders[1:] != orders[:-1]) | (clocks[1:] != clocks[:-1]) | (partitions[1:] == partitions[:-1])).all():
             return None
         turns = partitions if self._ranks is None else self._ranks()[partitions]
-        by_timer = orders & 1 == 0  # an event's rows leave in the order in which its instances got it
+        by_timer = orders & 1 == 0  # an event's rows leave in the order in which its instances received it
         return np.lexsort((np.where(by_timer, turns, 0), clocks, orders))
 
     def _make_room_for(self, partitions: Int64Array, step: Step) -> None:
-        """There is a place for a row of each of `partitions`."""
+        """Make room for a row of each of `partitions`."""
         queues, wanted = self.queues, len(partitions)
         if queues.unused_count[0] < wanted and self.clocked:
             self._look(step.floor)
             self._close_up()
-            wanted = max(wanted, self.rows.capacity // 8)  # or soon there would be a look for each batch
+            wanted = max(wanted, self.rows.capacity // 8)  # otherwise there would soon be a check for each batch
         if queues.unused_count[0] < wanted:
             self.rows.make_room(0, self.rows.capacity, len(partitions))
             queues.grow(self.rows.capacity)
@@ -250,7 +249,7 @@ class KeyedSlidingSelection(SlidingSelection):
             self._look(clock)
 
     def _look(self, clock: int) -> None:
-        """Drop the rows of all instances whose time was over by `clock`."""
+        """Drop the rows of all instances that have expired by `clock`."""
         filled_ones = self.queues.filled()
         clocks = filled(len(filled_ones), clock)
         self.state[GIVES_BACK], self.state[LOOKING] = not self.kept, 1
@@ -259,7 +258,7 @@ class KeyedSlidingSelection(SlidingSelection):
         self.state[LOOKING] = 0
 
     def _close_up(self) -> None:
-        """Shrink the store of the rows held to at most eight times the room that they need."""
+        """Shrink the store of rows to at most eight times the room that they need."""
         if 8 * self.queues.rows < self.rows.capacity > INITIAL_RING_ROWS:
             self.restore(self.snapshot())
 
@@ -272,7 +271,7 @@ class KeyedSlidingSelection(SlidingSelection):
         out: Int64Array,
         out_valid: BoolArray,
     ) -> None:
-        """`out` and `out_valid` have the aggregates that rows of `instances` in `places` leave with.
+        """Write the aggregates with which rows of `instances` in `places` are emitted into `out` and `out_valid`.
 
         The rows before them leave, or have left.
         """
@@ -298,7 +297,7 @@ class KeyedSlidingSelection(SlidingSelection):
                 if not self.shape.keys:
                     accumulators.grow_groups(len(queues.ends))
             elif told == OUT_OF_ORDER:
-                self._replay_held(RowsLeave.IN_ANY_ORDER)
+                self._replay_held(RemovalOrder.IN_ANY_ORDER)
             elif told != NO_MOVE_LEFT:
                 self.make_room(told, forget=bool(self.state[GIVES_BACK]))
 
@@ -319,7 +318,7 @@ class KeyedSlidingSelection(SlidingSelection):
         self._close_up()
 
     def snapshot(self) -> State:
-        """Record that the rows go by instance, so that it does not tell where they have lain."""
+        """Return the state, with rows ordered by instance, so that their positions do not matter."""
         instances = self.queues.filled()
         return {
             "instances": instances,
@@ -340,22 +339,25 @@ class KeyedSlidingSelection(SlidingSelection):
         self._order_anew()
 
     def _order_anew(self) -> None:
-        """Let `min` and `max` expect rows to leave as those held stand now: in order, unless these are not."""
+        """Let `min` and `max` expect rows to leave in the current order of the stored rows.
+
+        In order of arrival, if that is the same.
+        """
         places = self.queues.places(self.queues.filled())
         in_order = True
         if self._limited and self._time_line is not None and len(places):
             times, instances = self.rows.wide[TIME_LINE, places], self._instances()
             in_order = bool(((times[1:] >= times[:-1]) | (instances[1:] != instances[:-1])).all())
-        self._replay_held(RowsLeave.IN_ORDER if in_order else RowsLeave.IN_ANY_ORDER)
+        self._replay_held(RemovalOrder.IN_ORDER if in_order else RemovalOrder.IN_ANY_ORDER)
 
-    def _replay_held(self, rows_leave: RowsLeave) -> None:
-        """Compute `min` and `max` from the rows held, which leave in this order from now on."""
-        self.state[UNORDERED] = rows_leave is RowsLeave.IN_ANY_ORDER
-        self._replay(self.queues.places(self.queues.filled()), rows_leave)
+    def _replay_held(self, removal_order: RemovalOrder) -> None:
+        """Compute `min` and `max` from the stored rows, which leave in this order from now on."""
+        self.state[UNORDERED] = removal_order is RemovalOrder.IN_ANY_ORDER
+        self._replay(self.queues.places(self.queues.filled()), removal_order)
         self._come_since_look = 0
 
     def _instances(self) -> Int64Array:
-        """Return the instance of each row held, in the order of `queues.places`."""
+        """Return the instance of each stored row, in the order of `queues.places`."""
         filled_ones = self.queues.filled()
         return np.repeat(filled_ones, self.queues.ends[filled_ones, HOLDS])
 
@@ -381,9 +383,10 @@ class KeyedSlidingSelection(SlidingSelection):
         }
 
     def _number_anew(self, numbers: Int64Array, first: int) -> int:
-        """Renumber groups from 0 without a gap, but from `first` on where rows have the numbers of theirs.
+        """Renumber groups from 0 without gaps, or from `first` on where rows have numbers of their own.
 
-        Keys have the number of each instance in `numbers`. Return how many groups there are. Good for a snapshot only.
+        Keys have the number of each instance in `numbers`. Return the number of groups. The result is only for a
+        snapshot.
         """
         groups = self.groups
         if not self.shape.keys:

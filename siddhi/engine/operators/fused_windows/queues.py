@@ -1,4 +1,4 @@
-"""Which places of a common store hold the rows of each partition instance, from its oldest row to its newest.
+"""Queues of the partition instances: the positions of their rows in a common store, from the oldest to the newest.
 
     ends        instance   oldest  newest  holds        following   place      0   1   2   3   4   5
                 0               4       0      2                    the next   –   3   –   2   0   –
@@ -17,14 +17,14 @@ from siddhi.engine.jit.arrays import AnyArray, Int64Array
 from siddhi.engine.jit.kernels import grown, kernel_array, kernel_part, state_kernel
 
 OLDEST, NEWEST, HOLDS, MIXED = 0, 1, 2, 3
-"""What is known of each instance's queue: the places of its oldest and newest row, how many rows it has, and whether
-these may be out of order where they stand in order of arrival but leave by time, too."""
+"""Columns of an instance's queue: the positions of its oldest and newest row, the number of its rows, and whether rows
+in order of arrival that also leave by time may be out of order."""
 _ENDS = 4
 
 
 @kernel_part
 def join_queue(instance, place, ends, following):  # type: ignore[no-untyped-def]
-    """Record that the row in `place` is the newest of `instance`."""
+    """Append the row in `place` to the queue of `instance`."""
     if ends[instance, HOLDS] == 0:
         ends[instance, OLDEST] = place
     else:
@@ -35,7 +35,7 @@ def join_queue(instance, place, ends, following):  # type: ignore[no-untyped-def
 
 @kernel_part
 def join_by_time(instance, place, ends, following, times):  # type: ignore[no-untyped-def]
-    """Record that the row in `place` joins `instance` behind all whose times are no later than its own."""
+    """Insert the row in `place` into the queue of `instance`, after all rows with times no later than its own."""
     if ends[instance, HOLDS] == 0 or times[place] >= times[ends[instance, NEWEST]]:
         join_queue(instance, place, ends, following)
         return
@@ -54,9 +54,9 @@ def join_by_time(instance, place, ends, following, times):  # type: ignore[no-un
 
 @kernel_part
 def bring_to_front(instance, ends, following, times, until):  # type: ignore[no-untyped-def]
-    """Make the first row of `instance` whose time lies no later than `until` its oldest.
+    """Make the first row of `instance` with a time no later than `until` its oldest.
 
-    Say whether there is one, and otherwise notes whether the rows are in order.
+    Return whether there is one; otherwise record whether the rows are in order.
     """
     in_order = True
     before = place = ends[instance, OLDEST]
@@ -78,7 +78,7 @@ def bring_to_front(instance, ends, following, times, until):  # type: ignore[no-
 
 @kernel_part
 def leave_queue(instance, ends, following, unused, unused_count):  # type: ignore[no-untyped-def]
-    """Record that the oldest row of `instance` is gone, and its place is the next that is given out."""
+    """Remove the oldest row of `instance`; its position is the next to be assigned."""
     place = ends[instance, OLDEST]
     unused[unused_count[0]] = place
     unused_count[0] += 1
@@ -88,7 +88,7 @@ def leave_queue(instance, ends, following, unused, unused_count):  # type: ignor
 
 @state_kernel
 def _walk(instances, ends, following, places):  # type: ignore[no-untyped-def]
-    """Write the places of all rows of `instances` into `places`, those of each from the oldest to the newest."""
+    """Write the positions of all rows of `instances` into `places`, for each from the oldest to the newest."""
     count = 0
     for number in range(len(instances)):
         place = ends[instances[number], OLDEST]
@@ -99,7 +99,7 @@ def _walk(instances, ends, following, places):  # type: ignore[no-untyped-def]
 
 
 class InstanceQueues:
-    """The queues of all instances, over `capacity` places."""
+    """The queues of all instances, over `capacity` positions."""
 
     def __init__(self, capacity: int) -> None:
         self.ends: Int64Array = np.zeros((8, _ENDS), dtype=np.int64)
@@ -109,22 +109,22 @@ class InstanceQueues:
 
     @property
     def rows(self) -> int:
-        """How many rows all queues have."""
+        """The number of rows in all queues."""
         return len(self.following) - int(self.unused_count[0])
 
     def know(self, instances: Int64Array) -> None:
-        """Each of `instances` has a queue."""
+        """Add queues for `instances`."""
         self.ends = grown(self.ends, int(instances.max(initial=-1)) + 1)
 
     def give_out(self, count: int) -> Int64Array:
-        """`count` unused places, for rows that will join queues; so many there must be."""
+        """Return `count` unused positions for rows that will join queues; there must be so many."""
         left = int(self.unused_count[0]) - count
         places: Int64Array = self.unused[left : left + count][::-1].astype(np.int64)
         self.unused_count[0] = left
         return places
 
     def grow(self, capacity: int) -> None:
-        """There are `capacity` places, no fewer than before."""
+        """Extend the store to `capacity` positions, no fewer than before."""
         old, left = len(self.following), int(self.unused_count[0])
         added = np.arange(capacity - 1, old - 1, -1, dtype=np.int32)
         following, unused = np.zeros(capacity, dtype=np.int32), np.zeros(capacity, dtype=np.int32)
@@ -138,13 +138,13 @@ class InstanceQueues:
         return np.flatnonzero(self.ends[:, HOLDS])
 
     def places(self, instances: Int64Array) -> Int64Array:
-        """Return the places of all rows of `instances`, one instance after the other, from oldest to newest."""
+        """Return the positions of all rows of `instances`, one instance after the other, from oldest to newest."""
         places: Int64Array = np.empty(int(self.ends[instances, HOLDS].sum()), dtype=np.int64)
         _walk(kernel_array(instances), self.ends, self.following, places)
         return places
 
     def drop(self, instances: Int64Array) -> None:
-        """Note that these instances have no rows."""
+        """Remove all rows of these instances."""
         known = instances[instances < len(self.ends)]
         places, left = self.places(known), int(self.unused_count[0])
         self.unused[left : left + len(places)] = places
@@ -152,9 +152,9 @@ class InstanceQueues:
         self.ends[known] = 0
 
     def fill(self, instances: Int64Array, counts: Int64Array, capacity: int) -> None:
-        """Record that the first rows lie in the first places.
+        """Set the queues to the rows in the first positions.
 
-        `counts[i]` rows of `instances[i]`, one instance after the other.
+        `counts[i]` rows belong to `instances[i]`, one instance after the other.
         """
         rows = int(counts.sum())
         behind = np.cumsum(counts)

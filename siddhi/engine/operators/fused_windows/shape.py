@@ -9,7 +9,7 @@ from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.operators.aggregates.accumulators import SOURCES, Accumulation, accumulation_of
 from siddhi.engine.operators.aggregates.moves import RECORD
 from siddhi.engine.operators.base.choices import NotApplicable
-from siddhi.engine.operators.base.operator import OperatorContext, RowsLeave
+from siddhi.engine.operators.base.operator import OperatorContext, RemovalOrder
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.fused_windows.outputs import OutputCompiler, Outputs
@@ -68,14 +68,14 @@ def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | No
     if not all(map(_is_key, selection.group_by)):
         return NotApplicable("`group by` an object or an event")
     slides = source.window is not None and source.window.name in SLIDING
-    return _compiled(selection, RowsLeave.IN_ORDER if slides else RowsLeave.NEVER, context)
+    return _compiled(selection, RemovalOrder.IN_ORDER if slides else RemovalOrder.NEVER, context)
 
 
 def _compiled(
-    selection: model.AnalysedSelection, rows_leave: RowsLeave, context: OperatorContext
+    selection: model.AnalysedSelection, removal_order: RemovalOrder, context: OperatorContext
 ) -> Shape | NotApplicable:
     outputs = Outputs(selection, OutputCompiler(context))
-    accumulations = [accumulation_of(call, rows_leave) for call in outputs.calls.values()]
+    accumulations = [accumulation_of(call, removal_order) for call in outputs.calls.values()]
     compiler = ExpressionCompiler(context)
     arguments = [
         compiler.compile(call.arguments[0]) if accumulation is not None and accumulation.argument is not None else None

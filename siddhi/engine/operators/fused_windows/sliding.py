@@ -38,7 +38,7 @@ from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.jit.kernels import kernel_array
 from siddhi.engine.operators.aggregates.accumulators import SOURCES
 from siddhi.engine.operators.aggregates.moves import ADD, GROUP_SHIFT, NARROW, ROW_SHIFT
-from siddhi.engine.operators.base.operator import NEVER, OperatorContext, RowsLeave, Step
+from siddhi.engine.operators.base.operator import NEVER, OperatorContext, RemovalOrder, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
@@ -80,7 +80,7 @@ from siddhi.language.ast import AttributeType
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class ExpiryRule:
     """When a row leaves: after `length` newer ones, or `duration` after its own time.
 
     That time is the attribute `time` or, if that is None and `timing` is `BY_CLOCK`, the timestamp and the clock.
@@ -92,23 +92,23 @@ class Leaving:
     time: ExpressionNode | None = None
 
 
-def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Leaving | None:
+def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> ExpiryRule | None:
     """Return when rows leave `window`, None when they do not leave it one by one."""
     if window is None:
-        return Leaving()
+        return ExpiryRule()
     if window.namespace:
         return None
     compiler = ExpressionCompiler(context)
     nodes = [compiler.compile(argument) for argument in window.arguments]
     numbers = [min(value, BEYOND_REACH) if isinstance(value, int) else 0 for value in map(scalar_or_none, nodes)]
     if window.name == "length" and numbers[0] > 0:
-        return Leaving(length=numbers[0])
+        return ExpiryRule(length=numbers[0])
     if window.name == "time":
-        return Leaving(duration=numbers[0], timing=BY_CLOCK, time=TimestampNode())
+        return ExpiryRule(duration=numbers[0], timing=BY_CLOCK, time=TimestampNode())
     if window.name == "externalTime" and isinstance(nodes[0], ColumnNode):
-        return Leaving(duration=numbers[1], timing=BY_ATTRIBUTE, time=nodes[0])
+        return ExpiryRule(duration=numbers[1], timing=BY_ATTRIBUTE, time=nodes[0])
     if window.name == "timeLength" and numbers[1] > 0:
-        return Leaving(numbers[1], numbers[0], BY_CLOCK, TimestampNode())
+        return ExpiryRule(numbers[1], numbers[0], BY_CLOCK, TimestampNode())
     return None
 
 
@@ -124,7 +124,7 @@ class SlidingSelection(FusedSelection):
     Without a window events never leave, and none is stored.
     """
 
-    def __init__(self, shape: Shape, leaving: Leaving, context: OperatorContext) -> None:
+    def __init__(self, shape: Shape, leaving: ExpiryRule, context: OperatorContext) -> None:
         nodes = NodeLines(reserved=int(bool(shape.keys)))
         self._time_line = None if leaving.time is None else nodes.line(leaving.time)
         super().__init__(shape, context, nodes, first_cells=1)
@@ -199,7 +199,7 @@ class SlidingSelection(FusedSelection):
             if self._unordered:
                 self._unordered -= size
                 if self._unordered <= 0:
-                    self._leave_in_order(start, RowsLeave.IN_ORDER)
+                    self._leave_in_order(start, RemovalOrder.IN_ORDER)
         self._slide(keys, clocks, start, size, out, out_valid)
         if not self.holds:
             self.state[FIRST] = self._first = self.end
@@ -216,7 +216,7 @@ class SlidingSelection(FusedSelection):
     ) -> Int64Array:
         """Add rows from `start` on that arrive out of order, as `take_in` does."""
         size, state = len(times), self.state
-        self._leave_in_order(start, RowsLeave.IN_ANY_ORDER)
+        self._leave_in_order(start, RemovalOrder.IN_ANY_ORDER)
         if self.attribute is not None:
             newest = self._newest if start > state[FIRST] else LONG_AGO
             clocks = np.maximum(np.maximum.accumulate(times), newest)
@@ -240,18 +240,18 @@ class SlidingSelection(FusedSelection):
         self._unordered = self.end - int(state[FIRST]) + 1
         return places
 
-    def _leave_in_order(self, end: int, rows_leave: RowsLeave) -> None:
+    def _leave_in_order(self, end: int, removal_order: RemovalOrder) -> None:
         """Let `min` and `max` expect the rows stored before `end`, and new ones, to leave in this order."""
-        in_order = rows_leave is RowsLeave.IN_ORDER
+        in_order = removal_order is RemovalOrder.IN_ORDER
         if in_order or not self._unordered:
             columns = np.arange(int(self.state[FIRST]), end) & (self.rows.capacity - 1)
-            self._replay(columns, rows_leave)
+            self._replay(columns, removal_order)
         self._unordered = 0 if in_order else max(self._unordered, 1)
 
-    def _replay(self, columns: Int64Array, rows_leave: RowsLeave) -> None:
+    def _replay(self, columns: Int64Array, removal_order: RemovalOrder) -> None:
         """Compute `min` and `max` from the rows in `columns`, which are in the order in which they leave."""
         if self.accumulators.lists:
-            self.accumulators.replay(self._groups(columns) | columns << ROW_SHIFT | ADD, self.rows.lines, rows_leave)
+            self.accumulators.replay(self._groups(columns) | columns << ROW_SHIFT | ADD, self.rows.lines, removal_order)
 
     def _groups(self, columns: Int64Array) -> Int64Array:
         """Return the groups of the rows in `columns`, if there are groups."""
@@ -419,7 +419,7 @@ class SlidingSelection(FusedSelection):
         in_order = self._newest < NEVER
         self._unordered = 0 if in_order else self.end - self._first + 1
         columns = np.arange(self._first, self.end) & (self.rows.capacity - 1)
-        self._replay(columns, RowsLeave.IN_ORDER if in_order else RowsLeave.IN_ANY_ORDER)
+        self._replay(columns, RemovalOrder.IN_ORDER if in_order else RemovalOrder.IN_ANY_ORDER)
 
     def state_size(self) -> StateSize:
         return StateSize(

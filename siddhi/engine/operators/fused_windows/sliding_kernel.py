@@ -1,4 +1,4 @@
-"""The loop of sliding windows and the selection behind them: which rows come and go, told as moves.
+"""The loop of sliding windows and the following selection: it plans the rows that arrive and leave as moves.
 
     length 2    in        a          b          c               d
                 moves     +a write   +b write   −a +c write     −b +d write
@@ -18,17 +18,16 @@ from siddhi.engine.operators.fused_windows.group_table import BY_CODE, BY_HASH, 
 from siddhi.engine.tuning import KNOWN_GROUPS_MIN_ROWS, KNOWN_GROUPS_PAUSE_ROWS, SLIDING_PREFETCH_ROWS
 
 HELD = 0
-"""The cell of a group that counts its rows."""
+"""The cell with the number of a group's rows."""
 GROUP_LINE = 0
-"""The narrow line of held rows with their groups, unless there is only one."""
+"""The narrow line of stored rows with their groups, unless there is only one."""
 TIME_LINE = 0
-"""The wide line of held rows with their times, if these tell when they leave."""
+"""The wide line of stored rows with their times, if these determine when they leave."""
 
 FIRST, ROW, PLANNED, LENGTH, DURATION, TIMING, KEEPS_GROUPS, GIVES_BACK, MADE_ROOM, WINDOW_STATE_SIZE = range(10)
-"""Lines of the window's state: sequence number of the oldest row held, how many rows of the batch are done, how many
-moves were planned, after how many newer rows and how much time a row leaves, what tells the time, whether groups
-outlive their rows, whether ids of groups may be given out again at once, whether a row has left because the window was
-full when the row in turn came: then no other leaves for that one."""
+"""The window's state: sequence number of the oldest stored row; rows of the batch that are done; moves planned; after
+how many newer rows and how much time a row leaves; the source of the time; whether groups outlive their rows; whether
+ids of groups may be reused at once; whether a row has already left for the current row because the window was full."""
 UNTIMED, BY_ATTRIBUTE, BY_CLOCK = 0, 1, 2
 
 NO_MOVE_LEFT = -3
@@ -37,7 +36,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @kernel_part
 def _known_group(row, coded, keys, index):  # type: ignore[no-untyped-def]
-    """Return the group of `row`, whose key is a code unless there is one group only; -1 when nobody has had the key."""
+    """Return the group of `row`, whose key is a code unless there is only one group; -1 for a new key."""
     if not coded:
         return np.int64(0)
     code = keys[row]
@@ -51,11 +50,10 @@ def _slide_known(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Plan the moves of the rows from `row` on, as long as their groups are known.
 
-    Keys are codes (`coded`), or all rows are one group. Stop at the first row that comes to a group without rows or at
-    which the last row of one leaves, or for which no move is left; return its row, or `count`, the oldest row held and
-    the number of moves. Rows leave either because the window is full, one for each that comes, or because of the time.
-
-    A loop of its own, because it is where nearly all rows pass: what is seldom would take its registers.
+    Keys are codes (`coded`), or all rows are one group. Stop at the first row that enters an empty group or at which
+    the last row of a group leaves, or when no move is left. Return its position, or `count`, the oldest stored row and
+    the number of moves. Rows leave either because the window is full, one for each arrival, or because of the time.
+    This is a loop of its own because nearly all rows take it: code for rare cases would occupy registers.
     """
     timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
     while row < count:
@@ -100,9 +98,9 @@ def _slide_known(  # type: ignore[no-untyped-def]
 def _let_go(  # type: ignore[no-untyped-def]
     new, now, first, made_room, planned, state, wide, narrow, cells, group_state, index, group_keys, unused, moves
 ):
-    """Plan the moves of the rows that leave before row `new` comes, as far as moves are left.
+    """Plan the moves of the rows that leave before row `new` arrives, as far as moves are left.
 
-    Return the oldest row held, the number of moves, and whether one left because the window was full.
+    Return the oldest stored row, the number of moves, and whether a row left because the window was full.
     """
     mask = wide.shape[1] - 1
     while first < new and planned < len(moves) and not made_room:
@@ -123,7 +121,7 @@ def _let_go(  # type: ignore[no-untyped-def]
 
 @state_kernel
 def let_go(end, now, state, wide, narrow, cells, group_state, index, group_keys, unused, moves):  # type: ignore[no-untyped-def]
-    """Plan the moves of the rows before `end` whose time is over at `now`, as far as moves are left.
+    """Plan the moves of the rows before `end` that have expired at `now`, as far as moves are left.
 
     Return their number. The window is not full.
     """
@@ -139,13 +137,12 @@ def let_go(end, now, state, wide, narrow, cells, group_state, index, group_keys,
 def slide(  # type: ignore[no-untyped-def]
     start, count, state, clocks, keys, wide, narrow, cells, group_state, index, group_keys, unused, moves
 ):
-    """Add rows [start, start + count) to the window and lets older ones go.
+    """Add rows [start, start + count) to the window and remove older ones.
 
-    Plans the moves for that, and a write after each row.
-
-    `wide` and `narrow` hold the rows as `HeldRows` says, `keys` their keys as `group_of` wants them. Returns the number
-    of moves when all rows are done, else what there was no room for, with the number of moves in the state: then the
-    caller follows these moves, makes room and calls again.
+    Plans the moves for that, and a write after each row. `wide` and `narrow` hold the rows as described in `HeldRows`,
+    `keys` their keys in the form for `group_of`. Returns the number of moves when all rows are done. Otherwise returns
+    what there was no room for, with the number of moves in the state: then the caller applies these moves, makes room
+    and calls again.
     """
     mask = wide.shape[1] - 1
     grouped = group_state[HOW] != ONE_GROUP
@@ -153,7 +150,7 @@ def slide(  # type: ignore[no-untyped-def]
     row, first, made_room = state[ROW], state[FIRST], state[MADE_ROOM]
     planned, room, tried_from = np.int64(0), len(moves), row
     lack = np.int64(0)
-    cells_at, width = np.int64(cells.ctypes.data), 8 * cells.shape[1]  # an index costs more each time
+    cells_at, width = np.int64(cells.ctypes.data), 8 * cells.shape[1]  # faster than indexing
     coded = group_state[HOW] == BY_CODE
     plain = group_state[HOW] != BY_HASH and (timing == UNTIMED or state[LENGTH] == _NEVER)
     while row < count:

@@ -1,4 +1,4 @@
-"""A window of batches and the selection behind it, in one loop.
+"""A batch window and the following selection, in one loop.
 
     S ─►─ filters ─►─┬─ cuts: where batches end ──────────────────────────────┐
                      └─ groups: +a +b +c … ─►─ aggregates, newest row of each ─┴─►─ Out, one row a group and batch
@@ -58,18 +58,18 @@ from siddhi.engine.tuning import INITIAL_MOVES, TUMBLING_PREFETCH_ROWS
 from siddhi.language.ast import AttributeType
 
 NEWEST, SLOT, FIRST_CELLS = 0, 1, 2
-"""The cells of a group that tell its newest row in the batch in progress and its place among the batch's groups."""
+"""The cells of a group with its newest row in the batch in progress and its position among the batch's groups."""
 NOT_OPEN, KEPT, FIRST_ROW = 0, 1, 2
-"""What a newest row is told as: there is none, it is of an earlier call, or row r of this call is `FIRST_ROW` + r."""
+"""Codes for a newest row: none, one of an earlier call, or row r of this call as `FIRST_ROW` + r."""
 OPEN, ROW, CUT, FLUSHED, WRITTEN, PLANNED, STATE_SIZE = range(7)
-"""Lines of the state: groups in the batch in progress; of the call that runs, rows and cuts that are done, groups of a
-cut that are written, rows written in all, moves planned."""
+"""The state: groups in the batch in progress; and for the current call, rows done, cuts done, groups of a cut written,
+rows written in all, and moves planned."""
 NO_MOVE_LEFT, NO_OPEN_ROOM = -3, -4
 
 
 @kernel_part
 def _keep(lines, kept_lines, row, values, valid, place):  # type: ignore[no-untyped-def]
-    """Write the kept attributes of `row` into the columns `place` of `values` and `valid`."""
+    """Write the kept attributes of `row` into column `place` of `values` and `valid`."""
     for number in range(len(kept_lines)):
         line = kept_lines[number]
         values[number, place] = value_at(lines[line, FORM], lines[line, VALUES], row)
@@ -89,9 +89,8 @@ def _fetch(lines, row, stop):  # type: ignore[no-untyped-def]
 def _add_known(keys, row, stop, index, cells_at, width, moves_at, planned):  # type: ignore[no-untyped-def]
     """Plan the moves of the rows from `row` on, whose keys are codes, as long as their groups are known.
 
-    Stop at the first row whose group is not yet among those of the batch in progress; return its row, or `stop`.
-
-    A loop of its own, because it is where nearly all rows pass: what is seldom would take its registers.
+    Stop at the first row whose group is not yet in the batch in progress; return its position, or `stop`. This is a
+    loop of its own because nearly all rows take it: code for rare cases would occupy registers.
     """
     while row < stop:
         code = keys[row]
@@ -115,17 +114,16 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
 ):  # fmt: skip
     """Plan the moves that add `count` rows to their groups.
 
-    At each of `cuts` they write the groups of the batch in progress.
-
-    `opened` holds the group of each place in the batch in progress, `kept` the attributes of newest rows of earlier
-    calls by place. `out` gets the attributes of the newest rows, `out_cuts` the cut of each row written. Returns the
-    number of moves when all is done, else what there was no room for, with the number of moves in the state: then the
-    caller follows these moves, makes room and calls again.
+    At each of `cuts` they write the groups of the batch in progress. `opened` holds the group of each position in the
+    batch in progress, `kept` the attributes of newest rows of earlier calls by position. `out` gets the attributes of
+    the newest rows, `out_cuts` the cut of each row written. Returns the number of moves when all is done. Otherwise
+    returns what there was no room for, with the number of moves in the state: then the caller applies these moves,
+    makes room and calls again.
     """
     planned = 0
     row, written = state[ROW], state[WRITTEN]
     lack = np.int64(0)
-    moves_at, cells_at = np.int64(moves.ctypes.data), np.int64(cells.ctypes.data)  # an index costs more each time
+    moves_at, cells_at = np.int64(moves.ctypes.data), np.int64(cells.ctypes.data)  # faster than indexing
     room, width = len(moves), 8 * cells.shape[1]
     by_code = group_state[HOW] == BY_CODE
     while lack == 0:
@@ -203,9 +201,9 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
 def cutter_of(
     window: model.HandlerCall | None, shape: Shape, context: OperatorContext
 ) -> tuple[Cutter, dict[str, AttributeType]] | None:
-    """Return what cuts the events of `window` into batches and which attributes it reads.
+    """Return the cutter that divides the events of `window` into batches, and the attributes that it reads.
 
-    None when it cuts none, or lets events out before a batch is complete.
+    Return None when the window has no batches, or emits events before a batch is complete.
     """
     if window is None or window.namespace or shape.outputs.having is not None:
         return None
@@ -223,7 +221,7 @@ def cutter_of(
 
 
 class TumblingSelection(FusedSelection):
-    """Of each batch the newest event of each group leaves, with the aggregates of the group."""
+    """Emits the newest event of each group of a batch, with the aggregates of the group."""
 
     def __init__(
         self, shape: Shape, cutter: Cutter, columns: dict[str, AttributeType], context: OperatorContext
@@ -247,7 +245,7 @@ class TumblingSelection(FusedSelection):
         self._no_out, self._no_aggregates = self._room_for(0), self.accumulators.room_for(0)
 
     def _room_for(self, writes: int) -> tuple[Int64Array, BoolArray, Int64Array]:
-        """Return the arrays for the attributes of so many newest rows, where these are not null, and cuts."""
+        """Return arrays for the attributes of so many newest rows, for their validity, and for their cuts."""
         shape = (len(self._kept_lines), writes)
         return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_), np.empty(writes, dtype=np.int64)
 
@@ -288,7 +286,7 @@ class TumblingSelection(FusedSelection):
         newest_valid: BoolArray,
         out_cuts: Int64Array,
     ) -> list[AnyValues]:
-        """Return the aggregates of the rows written, whose attributes and cuts are written into the arrays given."""
+        """Return the aggregates of the rows written; their attributes and cuts are written into the given arrays."""
         accumulators, groups, lines = self.accumulators, self.groups, self._lines
         arrays = self._found(read)
         out, out_valid = accumulators.room_for(len(out_cuts)) if len(out_cuts) else self._no_aggregates
@@ -311,11 +309,11 @@ class TumblingSelection(FusedSelection):
                 self._grow_places()
             elif told != NO_MOVE_LEFT:
                 self.make_room(told, forget=True)
-        del arrays  # until here the kernels have looked at these arrays by their addresses
+        del arrays  # kernels use these arrays by address, so keep them alive until here
         return accumulators.values(out, out_valid, int(self.state[WRITTEN])) if len(out_cuts) else []
 
     def _found(self, read: Sequence[Line]) -> list[AnyArray]:
-        """Return the arrays of all values that are read, where `lines` tell; these hold as long as the arrays do."""
+        """Return the arrays of all values that `lines` refers to, which must stay alive."""
         arrays: list[AnyArray] = []
         lines = self._lines
         for line, values, valid in read:
@@ -338,7 +336,10 @@ class TumblingSelection(FusedSelection):
         )
 
     def _newest_rows(self, newest: Int64Array, valid: BoolArray, cuts: Int64Array, out_cuts: Int64Array) -> EventBatch:
-        """Return the newest rows as they leave: current events with the order and clock of their cuts."""
+        """Return the newest rows in the form in which they are emitted.
+
+        Current events with the order and clock of their cuts.
+        """
         columns = {
             node.column: self._column(newest[number], valid[number], node.type)
             for number, node in enumerate(self._selected, start=1)
@@ -356,7 +357,7 @@ class TumblingSelection(FusedSelection):
         return Column(type_, self.pool, values=values, valid=None if valid.all() else valid)
 
     def _coded(self) -> list[bool]:
-        """Which kept lines hold string codes."""
+        """Return which kept lines contain string codes."""
         return [False, *(node.type is AttributeType.STRING for node in self._selected)]
 
     def snapshot(self) -> State:
@@ -399,7 +400,7 @@ class TumblingSelection(FusedSelection):
 
 
 class TimedTumblingSelection(TumblingSelection):
-    """One whose batches end by timers."""
+    """A tumbling selection whose batches end by timers."""
 
     def next_deadline_ms(self) -> int | None:
         return self.cutter.next_deadline_ms() if self.opened_rows else None

@@ -1,8 +1,7 @@
-"""What an aggregation keeps in each slot: counts, sums, extremes, different values, latest values.
+"""The values that an aggregation stores in each slot: counts, sums, extremes, distinct values, latest values.
 
-Every event goes into one slot of each duration at once. So each bucket is up to date at any time, whatever its size;
-an event that comes late is simply added to its own bucket; and a sum is built in the order of the events, however
-these were cut into batches.
+Every event is added to one slot of each duration at once. So each bucket is up to date at any time, whatever its size;
+a late event is simply added to its own bucket; and a sum is built in the order of the events, regardless of batches.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _WHOLE = (AttributeType.INT, AttributeType.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Events on their way into slots: `slots` int64 (n, levels), all below `slot_count`.
+    """Events to be added to slots: `slots` int64 (n, levels), all below `slot_count`.
 
-    `times_ms` by which the latest event of a slot is found; `columns` hold what is aggregated.
+    `times_ms` determine the latest event of a slot; `columns` contain the values to aggregate.
     """
 
     slots: Int64Array
@@ -48,23 +47,23 @@ class Measure(ABC):
 
 
 class Accumulator(ABC):
-    """Something kept in each slot."""
+    """State with a value for each slot."""
 
     @abstractmethod
     def add(self, rows: Arrivals) -> None:
-        """Record that the rows have been added to their slots, one after the other."""
+        """Add the rows to their slots, one after the other."""
 
     @abstractmethod
     def keep(self, slots: Int64Array) -> None:
-        """Slot `slots[i]` is slot i now, all others are gone."""
+        """Keep only these slots, which become slots 0, 1 and so on."""
 
     @abstractmethod
     def snapshot(self, slot_count: int) -> State:
-        """Return the state of the first `slot_count` slots, sharing no array."""
+        """Return the state of the first `slot_count` slots, which shares no array with this object."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Take the place of the one whose `snapshot` this is."""
+        """Replace the state by one from `snapshot`."""
 
 
 @kernel
@@ -75,7 +74,7 @@ def _count(slots, counts):  # type: ignore[no-untyped-def]
 
 
 class Counts(Accumulator, Measure):
-    """`count`: how many events, nulls too."""
+    """`count`: the number of events, including those with nulls."""
 
     def __init__(self, pool: StringPool) -> None:
         self.pool = pool
@@ -122,7 +121,7 @@ def _find_extremes(slots, values, valid, largest, items, known):  # type: ignore
 
 
 class _NumberPerSlot(Accumulator, Measure):
-    """One number a slot, null until a value that is not null has come. `argument` names the column aggregated."""
+    """One number for each slot, null until a value that is not null arrives. `argument` names the aggregated column."""
 
     def __init__(self, argument: str, argument_type: AttributeType, type_: AttributeType, pool: StringPool) -> None:
         self.argument = argument
@@ -177,7 +176,10 @@ class Maxima(_NumberPerSlot):
 
 
 class Averages(Measure):
-    """`avg`: the sum by the count of all events, nulls too; of whole numbers a whole number, cut off towards zero."""
+    """`avg`: the sum divided by the count of all events, including nulls.
+
+    An integer, truncated, if the values are integers.
+    """
 
     def __init__(self, sums: Sums, counts: Counts) -> None:
         self.sums = sums
@@ -195,7 +197,7 @@ class Averages(Measure):
 
 
 class DistinctCounts(Accumulator, Measure):
-    """`distinctCount`: how many different values, null being one of them."""
+    """`distinctCount`: the number of distinct values, where null counts as a value."""
 
     def __init__(self, argument: str, pool: StringPool) -> None:
         self.argument = argument
@@ -236,7 +238,7 @@ class DistinctCounts(Accumulator, Measure):
 
 
 def _bits(column: Column) -> Int64Array:
-    """Return the values as numbers that are equal where the values are."""
+    """Return numbers that are equal exactly where the values are."""
     if column.type is AttributeType.OBJECT:
         return column.pool.codes(None if value is None else repr(value) for value in column.values)
     if column.type is AttributeType.STRING:
@@ -248,7 +250,7 @@ def _bits(column: Column) -> Int64Array:
 def _find_latest(slots, times, latest, winners, touched):  # type: ignore[no-untyped-def]
     """Write the row of the latest event of each slot into `winners` (-1 before).
 
-    Slots that have one are written into `touched`; return how many.
+    Slots that have one are written into `touched`; return their number.
     """
     count = 0
     for row in range(slots.shape[0]):
@@ -264,7 +266,7 @@ def _find_latest(slots, times, latest, winners, touched):  # type: ignore[no-unt
 
 
 class LatestValues(Accumulator):
-    """The values of the latest event by time; of events of one time, of the one that came last."""
+    """The values of the latest event by time; among events of the same time, of the last arrival."""
 
     def __init__(self, types: Mapping[str, AttributeType], pool: StringPool) -> None:
         self.types = types

@@ -1,4 +1,4 @@
-"""The buckets of time into which an aggregation sorts events; they begin and end by the calendar of UTC."""
+"""The time buckets of an aggregation, which begin and end by the UTC calendar."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from siddhi.engine.jit.kernels import kernel, kernel_array
 
 _MONTH, _YEAR = -1, -2
 _SIZES_MS = {"sec": 1_000, "min": 60_000, "hour": 3_600_000, "day": 86_400_000, "month": _MONTH, "year": _YEAR}
-"""The length of each duration; what the calendar decides has a negative number instead."""
+"""The length of each duration; months and years, whose length varies, have a negative number instead."""
 _UNITS = {"month": "M", "year": "Y"}
 
 _DAY_MS = 86_400_000
-_DAYS_OF_ERA = 146_097  # the calendar repeats itself every 400 years
+_DAYS_OF_ERA = 146_097  # the calendar repeats every 400 years
 _FIRST_ERA_DAY = 719_468  # days from 0000-03-01 to 1970-01-01
 
 
 @kernel
 def _calendar_start(time, size):  # type: ignore[no-untyped-def]
-    """Return the start of the month or year that holds `time`, by way of years that begin in March."""
+    """Return the start of the month or year of `time`, computed with years that begin in March."""
     days = time // _DAY_MS
     era_day = (days + _FIRST_ERA_DAY) % _DAYS_OF_ERA
     year_of_era = (era_day - era_day // 1_460 + era_day // 36_524 - era_day // 146_096) // 365
@@ -29,9 +29,9 @@ def _calendar_start(time, size):  # type: ignore[no-untyped-def]
     month = (5 * day_of_year + 2) // 153
     if size == _MONTH:
         return (days - day_of_year + (153 * month + 2) // 5) * _DAY_MS
-    if month >= 10:  # January or February: March began in the calendar year before
+    if month >= 10:  # January and February belong to the year that began in March before
         return (days - day_of_year + 306) * _DAY_MS
-    year = year_of_era  # a leap day, if any, stands in the February before this March
+    year = year_of_era  # a leap day, if any, is in the February before this March
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     return (days - day_of_year - (60 if leap else 59)) * _DAY_MS
 
@@ -44,7 +44,7 @@ def _starts(times, sizes, starts):  # type: ignore[no-untyped-def]
             for row in range(len(times)):
                 starts[row, level] = times[row] // size * size
         else:
-            known, until = np.int64(0), np.int64(0)  # the start of the bucket last met is right for 28 days at least
+            known, until = np.int64(0), np.int64(0)  # the previous start is valid for at least 28 days
             for row in range(len(times)):
                 if not known <= times[row] < until:
                     known = _calendar_start(times[row], size)
@@ -53,12 +53,12 @@ def _starts(times, sizes, starts):  # type: ignore[no-untyped-def]
 
 
 def sizes_of(durations: Sequence[str]) -> Int64Array:
-    """How `bucket_starts` wants the durations (`sec` … `year`)."""
+    """Return the durations (`sec` … `year`) in the form for `bucket_starts`."""
     return np.array([_SIZES_MS[duration] for duration in durations], dtype=np.int64)
 
 
 def bucket_starts(times_ms: Int64Array, sizes: Int64Array) -> Int64Array:
-    """For each time and each of `sizes` the start of the bucket that holds it in milliseconds, (n, sizes)."""
+    """Return the start in ms of the bucket of each time, for each of `sizes`: (n, sizes)."""
     starts = np.empty((len(times_ms), len(sizes)), dtype=np.int64)
     _starts(kernel_array(times_ms), sizes, starts)
     return starts

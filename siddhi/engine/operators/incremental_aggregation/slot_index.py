@@ -1,4 +1,4 @@
-"""Where an aggregation keeps the values of a bucket: one slot for each duration, bucket and group."""
+"""The slots in which an aggregation stores values: one for each duration, bucket and group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from siddhi.engine.operators.base.operator import NEVER
 
 @kernel
 def _from_cache(buckets, groups, cached_buckets, cached_slots, slots):  # type: ignore[no-untyped-def]
-    """Fill in the slots of rows that fall into the bucket their group used last, else -1; return how many are left."""
+    """Write the slots of rows in the bucket their group used last, else -1; return the number of the latter."""
     missed = 0
     for row in range(buckets.shape[0]):
         group = groups[row]
@@ -27,7 +27,7 @@ def _from_cache(buckets, groups, cached_buckets, cached_slots, slots):  # type: 
 
 
 class SlotIndex:
-    """Slots are numbered from 0 in order of appearance. A level is the place of a duration among the aggregation's."""
+    """Slots are numbered from 0 in order of appearance. A level is the index of a duration in the aggregation."""
 
     def __init__(self, levels: int) -> None:
         self.levels = levels
@@ -43,7 +43,7 @@ class SlotIndex:
 
     @property
     def count(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         return self._table.count
 
     def buckets(self, slots: Int64Array) -> Int64Array:
@@ -57,7 +57,7 @@ class SlotIndex:
         return ids
 
     def slots(self, buckets: Int64Array, groups: Int64Array) -> Int64Array:
-        """Return the slot of each row on each level, (n, levels), new where a bucket or group was never seen.
+        """Return the slot of each row on each level, (n, levels); new buckets and groups get new slots.
 
         `buckets` are the starts of the rows' buckets, (n, levels); `groups` their group ids, (n,).
         """
@@ -100,7 +100,7 @@ class SlotIndex:
         return np.flatnonzero(keys[:, 1] < before_ms[keys[:, 0]])
 
     def keep(self, slots: Int64Array, new_groups: Int64Array) -> None:
-        """Slot `slots[i]` is slot i now, all others are gone, and group g is group `new_groups[g]`."""
+        """Keep only the slots `slots`, which become slots 0, 1, …; group g becomes group `new_groups[g]`."""
         keys = self._table.keys[slots]
         keys[:, 2] = new_groups[keys[:, 2]]
         self.restore(keys)

@@ -1,4 +1,4 @@
-"""The condition of a join, cut into what a hash index answers and the rest.
+"""The condition of a join, split into equalities for a hash index and the rest.
 
 a.symbol == b.symbol and a.price > b.price
 └────── keys ──────┘     └──── rest ────┘
@@ -29,7 +29,7 @@ from siddhi.language.ast import AttributeType
 
 @kernel
 def _combine(rows, nulls, combined):  # type: ignore[no-untyped-def]
-    """One number for each of `rows`, (n, parts): the number itself, or a hash of several."""
+    """Return one number for each of `rows`, (n, parts): the only part, or a hash of several."""
     for row in range(len(rows)):
         number = rows[row, 0]
         for part in range(1, rows.shape[1]):
@@ -38,14 +38,12 @@ def _combine(rows, nulls, combined):  # type: ignore[no-untyped-def]
 
 
 class JoinCondition:
-    """The condition `on` of a join (None.
+    """The condition `on` of a join, over columns named by slot (`siddhi.engine.operators.base.scope`).
 
-    All pairs match) over columns called by slot (`siddhi.engine.operators.base.scope`).
-
-    `keyed` says that it has keys, `null_number` is the key number of rows that equal nothing. `rest` is what it asks
-    besides equal keys, `whole` is all of it. `careful` says that it may fail or keeps state: then, as in Siddhi, pairs
-    are looked at in order, and equal keys count only where they stand in front; `keeps_state` says the latter: its
-    `aggregates` add every pair that they are asked about.
+    Without `on` all pairs match. `keyed` means that it has keys;
+    `null_number` is the key number of rows that equal nothing. `rest` is the condition without the keys, `whole` all of
+    it. `careful` means that it may fail or keeps state: then, as in Siddhi, pairs are tested in order, and only leading
+    equalities are used as keys. `keeps_state` means the latter: its `aggregates` add every pair that is tested.
     """
 
     def __init__(self, on: model.TypedExpression | None, compiler: ExpressionCompiler) -> None:
@@ -80,7 +78,7 @@ class JoinCondition:
 
     @property
     def after_keys(self) -> ExpressionNode | None:
-        """What is left to ask of pairs with equal `key_numbers`; hashes of several keys may be equal by chance."""
+        """Return the condition left to test on pairs with equal `key_numbers`; hashes of several keys may collide."""
         return self.rest if len(self._types) < 2 else self.whole
 
     def key_rows(self, slot: int, rows: EventBatch) -> tuple[Int64Array, BoolArray]:
@@ -93,14 +91,17 @@ class JoinCondition:
         return key_rows(values, self._types, rows.size, self._pool)
 
     def key_attribute(self, side: Side) -> str | None:
-        """Return the attribute of `side` whose codes are its rows' key numbers; None when these are another thing."""
+        """Return the attribute of `side` whose codes are its rows' key numbers; None when keys are anything else."""
         if not self.keyed or self.null_number != NULL_CODE:
             return None
         node = self._keys[side.slot][0]
         return side.attribute(node.column) if isinstance(node, ColumnNode) else None
 
     def key_numbers(self, side: Side, rows: EventBatch) -> Int64Array:
-        """One number for each row of `side`, the same for equal keys; `null_number` for a key that equals nothing."""
+        """Return one number for each row of `side`, the same for equal keys.
+
+        `null_number` for a key that equals nothing.
+        """
         if not self.keyed:
             return np.zeros(rows.size, dtype=np.int64)
         if self.null_number == NULL_CODE:
@@ -115,14 +116,14 @@ class JoinCondition:
 
 
 def _before_care(parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> int:
-    """How many of `parts` stand in front of the first that may fail."""
+    """Return how many of `parts` precede the first that may fail."""
     return next((place for place, part in enumerate(parts) if compiler.afresh().compile(part).can_fail), len(parts))
 
 
 def _equality(part: model.TypedExpression) -> model.Comparison | None:
-    """Return `part` with the left side's expression on its left when it says that two are equal.
+    """Return `part` with the left side's expression on its left when it is an equality between the sides.
 
-    None when it says anything else.
+    Return None otherwise.
     """
     if not isinstance(part, model.Comparison) or part.operator != "==":
         return None
@@ -135,7 +136,7 @@ def _equality(part: model.TypedExpression) -> model.Comparison | None:
 def _slot_of(expression: model.TypedExpression) -> int | None:
     """Return the only slot that `expression` reads.
 
-    None for none, several, or what may change from one look to the next.
+    Return None for none, several, or an expression whose value may vary between tests.
     """
     slots: set[int] = set()
     for part in walk(expression):

@@ -157,7 +157,7 @@ class _Shelf:
         self._telling = window if isinstance(window, KeyedWindow) and window.plan.kind in _TELLING else None
         self._lends = self._telling is not None and self._telling.plan.kind == DELAY_KIND
         if self._telling is not None:
-            self._telling.tell_moves()
+            self._telling.report_moves()
         self.lines = _NO_MOVES
         self.passing = NO_POSITIONS
         """The slots of rows that are removed at the end of the step."""

@@ -1,4 +1,4 @@
-"""Two sides that are queues, or hold nothing, meet in one loop over what their windows let out.
+"""Join two sides that are queues, or store nothing, in one loop over the output of their windows.
 
     order   left lets out    right lets out     ring of the left, chained by key
     1       +a1                                 a1
@@ -21,26 +21,26 @@ from siddhi.engine.jit.kernels import kernel_part, state_kernel
 from siddhi.engine.operators.windows.base.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP
 
 LEFT, RIGHT, OUT_TIMESTAMP, OUT_KIND, OUT_ORDER, OUT_CLOCK, OUT_CHUNK, OUT_DELIVERY = range(8)
-"""The lines of the pairs that come out: the positions of both rows in their stores (-1: null), then what `EventBatch`
-holds."""
+"""The lines of the output pairs: the positions of both rows in their stores (-1: null), then the metadata of
+`EventBatch`."""
 PAIR_LINES = 8
 
 TRIGGERS, KEEPS, BARE, CURRENT_ONLY, NEEDS_NULLS = 1, 2, 4, 8, 16
-"""What a side is like, as bits: it triggers, keeps unmatched rows, is bare; only its current rows count; a row of nulls
-is wanted behind its candidates, as these are still to be looked at."""
+"""Properties of a side as bits: it triggers; it keeps unmatched rows; it has no window; only its current rows count; a
+row of nulls follows its candidates, as these are still to be tested."""
 
 NATURE, OLDEST, START, OFFSET, COUNT, NEXT_ROW = 0, 2, 4, 6, 8, 10
-"""Lines of a walk, two numbers each, for the left and the right: what the side is like, the oldest row that it shows;
-in the step that runs the sequence numbers of its first new row and of position 0 of its store, how many rows it lets
-out and which is next."""
+"""State of a walk, two numbers each, for the left and the right: the properties of the side and the oldest row that it
+shows; for the current step, the sequence numbers of its first new row and of position 0 of its store, the number of
+rows its window emitted, and the next one."""
 
 NULL, CHUNKS, DELIVERIES, LAST_SIDE, LAST_CHUNK = 12, 13, 14, 15, 16
-"""Further lines: the key that equals nothing; in the step that runs the chunks and deliveries that came out, and where
-the last row of them came from."""
+"""Further state: the key that equals nothing; for the current step, the number of chunks and deliveries emitted, and
+the origin of their last row."""
 WALK_LINES = 17
 
 KEY, NEXT, FIRST, LAST = range(4)
-"""The lines of a ring, (4, capacity): of each row its key and the next of its chain, of each bucket both ends."""
+"""The lines of a ring, (4, capacity): key and next row of the chain of each row, and both ends of each bucket."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 
@@ -73,7 +73,7 @@ def _pop(ring, sequence):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def fill_ring(ring, first, keys):  # type: ignore[no-untyped-def]
-    """Have the ring hold the rows from the sequence number `first` on, with these keys, and nothing else."""
+    """Set the ring to the rows from the sequence number `first` on, with these keys."""
     ring[FIRST, :] = -1
     for number in range(len(keys)):
         _push(ring, first + number, keys[number])
@@ -93,7 +93,7 @@ def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # 
 
 @kernel_part
 def _probe(walk, side, own, key, ring, lines, row, kind, timestamp, out, count):  # type: ignore[no-untyped-def]
-    """Write what one row gives; return the next count, -1 when there is no room."""
+    """Write the output for one row; return the next count, -1 when there is no room."""
     nature = walk[NATURE + side]
     if (nature & CURRENT_ONLY) != 0 and kind != CURRENT:
         return count
@@ -124,7 +124,7 @@ def _probe(walk, side, own, key, ring, lines, row, kind, timestamp, out, count):
 
 @kernel_part
 def _take_up(walk, side, lines, keys, own_ring, ring, out, count):  # type: ignore[no-untyped-def]
-    """Join the next row of what `side` let out with the other side's ring; then its own ring follows it."""
+    """Join the next row that `side` emitted with the other side's ring, then update its own ring."""
     row, nature = walk[NEXT_ROW + side], walk[NATURE + side]
     sequence, kind = lines[SEQUENCE, row], lines[KIND, row]
     key = walk[NULL]
@@ -152,9 +152,9 @@ def _take_up(walk, side, lines, keys, own_ring, ring, out, count):  # type: igno
 
 @kernel_part
 def _came(lines, row, count):  # type: ignore[no-untyped-def]
-    """Return whether `row` came over the side's stream, or left for one that did.
+    """Return whether `row` arrived on the side's stream, or left because of such an arrival.
 
-    A timer of its window lets rows out that only leave.
+    Rows that a timer of its window emits only leave.
     """
     while row + 1 < count and lines[CHUNK, row + 1] == lines[CHUNK, row]:
         row += 1
@@ -163,10 +163,10 @@ def _came(lines, row, count):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _left_is_next(walk, lines0, lines1, left_first, timers_left_first):  # type: ignore[no-untyped-def]
-    """Return whether the next row of the left goes before that of the right.
+    """Return whether the next row of the left precedes that of the right.
 
-    By order and clock, at one time events by the rank of their stream, and what other timers sent so before the timers
-    of both windows, those of the left first.
+    The order is by order and clock. Events of one time follow the rank of their stream. Output of other timers comes
+    before that of the windows' own timers, of which the left comes first.
     """
     i, j = walk[NEXT_ROW], walk[NEXT_ROW + 1]
     if i == walk[COUNT] or j == walk[COUNT + 1]:
@@ -213,15 +213,13 @@ def meet(  # type: ignore[no-untyped-def]
     ring1,
     out,
 ):
-    """Walk over what both sides let out until all is done or `out` is full.
+    """Walk over the output of both sides until all is done or `out` is full.
 
-    Return how many pairs it wrote, whether all is done, and the chunks and deliveries that came out of the whole step
-    so far.
-
-    The sides let out `count` rows, described by `lines`; `keys` are those of the rows that came in this step, whose
-    sequence numbers count from `start`; a row's position is its sequence number less `offset`. `left_first` says that
-    the left's stream goes first at one time, `timers_left_first` that it does with what timers sent. `goes_on` says
-    that this step's walk has begun before.
+    Return the number of pairs written, whether all is done, and the numbers of chunks and deliveries in the whole step
+    so far. The sides emitted `count` rows, described by `lines`; `keys` are those of the rows that arrived in this
+    step, whose sequence numbers count from `start`; a row's position is its sequence number minus `offset`.
+    `left_first` means that the left's stream comes first at one time, `timers_left_first` that it does for output of
+    timers. `goes_on` means that the walk of this step has begun before.
     """
     if not goes_on:
         _begin(walk, start0, offset0, count0, start1, offset1, count1)
@@ -245,7 +243,7 @@ def new_ring(room: int) -> Int64Array:
 
 
 def roomy_ring(ring: Int64Array, first: int, shown: int, end: int) -> Int64Array:
-    """`ring`, which holds the rows from `first` up to `shown`, or a larger one with room for those up to `end`."""
+    """Return `ring`, which has the rows from `first` up to `shown`, or a larger one with room for those up to `end`."""
     if end - first <= ring.shape[1]:
         return ring
     larger = new_ring(end - first)

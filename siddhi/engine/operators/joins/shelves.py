@@ -1,7 +1,7 @@
-"""Two sides whose windows let rows go in any order meet in one loop over what the windows let out.
+"""Join two sides whose windows release rows in any order, in one loop over their output.
 
-Each side has a shelf of the rows that it shows: a hash table by key, whose chains are in the order in which the rows
-came, and one by number, which finds the row that leaves.
+Each side has a shelf with the rows that it shows: a hash table by key, whose chains are in order of arrival, and a hash
+table by number, which finds the row that leaves.
 
     order   left lets out     right lets out    shelf of the left
     2       +a1 +b2                             a1   b2
@@ -25,35 +25,35 @@ from siddhi.engine.operators.windows.keyed.layout import SHOWN
 from siddhi.engine.operators.windows.keyed.parts import java_bucket
 
 ROW_KEY, NUMBER, INSTANCE, PLACE = 6, 7, 8, 9
-"""Four lines behind those of an emission (`siddhi.engine.operators.windows.base.emission`), whose `SEQUENCE` is a slot
-here: the row's key, its number, its instance, and its slot in a window that shows rows in an order of its own."""
+"""Four lines after those of an emission (`siddhi.engine.operators.windows.base.emission`), whose `SEQUENCE` is a slot
+here: the row's key, its number, its instance, and its slot in a window with an order of its own."""
 MOVE_LINES = 10
 
 LEFT, RIGHT, OUT_TIMESTAMP, OUT_KIND, OUT_ORDER, OUT_CLOCK, OUT_CHUNK, OUT_DELIVERY, OUT_INSTANCE = range(9)
-"""The lines of the pairs that come out: the slots of both rows (-1: null), then what `EventBatch` holds."""
+"""The lines of the output pairs: the slots of both rows (-1: null), then the metadata of `EventBatch`."""
 PAIR_LINES = 9
 
 TRIGGERS, KEEPS, BARE, CURRENT_ONLY, NEEDS_NULLS, HOLDS, BY_TIMER, MARKS, HIDES = 1, 2, 4, 8, 16, 32, 64, 128, 256
 SORTED, HASHED, LENDS = 512, 1024, 2048
-"""What a side is like, as bits: it triggers, keeps unmatched rows, is bare; only its current rows count; a row of nulls
-is wanted behind its candidates, as these are still to be looked at; the other side sees its rows; its timers let out
-current rows; rows that were seen expire with their own time; nobody looks at what expired rows of its window give;
+"""Properties of a side as bits: it triggers; it keeps unmatched rows; it has no window; only its current rows count; a
+row of nulls follows its candidates, as these are still to be tested; the other side reads its rows; its timers emit
+current rows; rows that were read expire with their own time; the output for expired rows of its window is not read;
 rows are shown in the order of the window's numbers once it was full, or in that of a Java hash map; the window shows
-rows until it lets them out."""
+rows until it emits them."""
 
 NATURE, COUNT, NEXT_ROW, FREED_COUNT = 0, 2, 4, 6
-"""Lines of a walk, two numbers each, for the left and the right: what the side is like; in the step that runs how many
-rows it lets out, which is next, and how many slots it returns."""
+"""State of a walk, two numbers each, for the left and the right: the properties of the side; for the current step, the
+number of rows its window emitted, the next one, and the number of slots it returns."""
 NULL, CHUNKS, DELIVERIES, LAST_SIDE, LAST_CHUNK, TICK = range(8, 14)
-"""Further lines: the key that equals nothing; in the step that runs the chunks and deliveries that came out, and where
-the last row of them came from; how many rows were ever put on a shelf or looked for."""
+"""Further state: the key that equals nothing; for the current step, the number of chunks and deliveries emitted, and
+the origin of their last row; the number of rows ever added or looked up."""
 WALK_LINES = 14
 
 (CELL_KEY, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT, NEXT, BACK, NEXT_NUMBER, FIRST, LAST, FIRST_NUMBER,
  FREED, CELL_PLACE) = range(13)  # fmt: skip
 """The lines of a shelf, (13, capacity). By slot: key, number, instance, timestamp and tick of the row, its neighbours
-in the chain of its key and the next in that of its number. By bucket: both ends of a chain of keys, the first of one of
-numbers. The last but one lists the slots that a step returned, the last has by slot the one in the window."""
+in the chain of its key and the next in that of its number. By bucket: both ends of a chain of keys, and the first of
+one of numbers. The last but one lists the slots that a step returned, the last has by slot the one in the window."""
 CELL_LINES = 13
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -86,7 +86,7 @@ def _put(cells, slot, key, number, instance, stamp, tick, place):  # type: ignor
 
 @seldom_part
 def _take(cells, number, instance):  # type: ignore[no-untyped-def]
-    """Take the row of that number off the shelf; return its slot, -1 when there is none."""
+    """Remove the row with that number from the shelf; return its slot, -1 when there is none."""
     bucket = _bucket(number, instance, cells)
     before, slot = np.int64(-1), cells[FIRST_NUMBER, bucket]
     while slot >= 0 and (cells[CELL_NUMBER, slot] != number or cells[CELL_INSTANCE, slot] != instance):
@@ -112,7 +112,7 @@ def _take(cells, number, instance):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def fill_shelf(cells, slots, keys, numbers, instances, stamps, ticks, places):  # type: ignore[no-untyped-def]
-    """Have the shelf hold the rows in `slots`, which came in this order, and nothing else."""
+    """Set the shelf to the rows in `slots`, given in order of arrival."""
     cells[FIRST, :] = -1
     cells[LAST, :] = -1
     cells[FIRST_NUMBER, :] = -1
@@ -137,7 +137,7 @@ def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # 
 def _is_shown_before(nature, keys, among, cells, one, other):  # type: ignore[no-untyped-def]
     """Return whether row `one` of a shelf is shown before `other`.
 
-    `keys` are the numbers that the window has of its rows, and `among` says how many rows it shows.
+    `keys` are the window's numbers of its rows, `among` is the number of rows that it shows.
     """
     left, right = cells[CELL_PLACE, one], cells[CELL_PLACE, other]
     if (nature & HASHED) != 0:
@@ -151,7 +151,7 @@ def _is_shown_before(nature, keys, among, cells, one, other):  # type: ignore[no
 
 @seldom_part
 def _arrange(nature, keys, among, cells, slots, first, stop):  # type: ignore[no-untyped-def]
-    """Put the rows in `slots` from `first` to `stop` into the order in which their window shows them."""
+    """Sort the rows in `slots` from `first` to `stop` into the order in which their window shows them."""
     gap = 1
     while gap < (stop - first) // 3:
         gap = 3 * gap + 1
@@ -169,7 +169,7 @@ def _arrange(nature, keys, among, cells, slots, first, stop):  # type: ignore[no
 def _probe(  # type: ignore[no-untyped-def]
     walk, side, own, cells, keys, marks, lines, row, kind, timestamp, out, count
 ):
-    """Write what one row gives with the other side's `cells`; return the next count, -1 when there is no room."""
+    """Write the output for one row with the other side's `cells`; return the next count, -1 when there is no room."""
     nature, key, instance = walk[NATURE + side], lines[ROW_KEY, row], lines[INSTANCE, row]
     if (nature & CURRENT_ONLY) != 0 and kind != CURRENT:
         return count
@@ -202,9 +202,9 @@ def _probe(  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _has_left(lines, row):  # type: ignore[no-untyped-def]
-    """Return whether the row that comes has left already.
+    """Return whether the arriving row has left already.
 
-    A window lets an event that it does not keep leave before it comes.
+    A window emits an event that it does not store as expired before current.
     """
     number, instance, before = lines[NUMBER, row], lines[INSTANCE, row], row - 1
     while before >= 0 and lines[KIND, before] == EXPIRED and lines[CHUNK, before] == lines[CHUNK, row]:
@@ -218,12 +218,12 @@ def _has_left(lines, row):  # type: ignore[no-untyped-def]
 def _take_up(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one row, step by step
     walk, side, lines, own_cells, own_looks, own_marks, cells, looks, keys, marks, out, count
 ):
-    """Join the next row of what `side` let out with the other side's shelf; then its own shelf follows it."""
+    """Join the next row that `side` emitted with the other side's shelf, then update its own shelf."""
     row, nature = walk[NEXT_ROW + side], walk[NATURE + side]
     slot, kind, instance = lines[SEQUENCE, row], lines[KIND, row], lines[INSTANCE, row]
     stamp = lines[TIMESTAMP, row]
     if kind == EXPIRED and (nature & MARKS) != 0:
-        # the row is still on its shelf, and stays there when the pairs find no room
+        # the row is still on its shelf, and stays there when there is no room for the pairs
         held = own_cells[FIRST_NUMBER, _bucket(lines[NUMBER, row], instance, own_cells)]
         while held >= 0:
             if own_cells[CELL_NUMBER, held] == lines[NUMBER, row] and own_cells[CELL_INSTANCE, held] == instance:
@@ -269,9 +269,9 @@ def _take_up(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one row, s
 
 @kernel_part
 def _came(nature, lines, row, count):  # type: ignore[no-untyped-def]
-    """Return whether `row` came over the side's stream, or left for one that did.
+    """Return whether `row` arrived on the side's stream, or left because of such an arrival.
 
-    A timer of its window lets rows out that only leave.
+    Rows that a timer of its window emits only leave.
     """
     if (nature & LENDS) != 0:
         return lines[KIND, row] == SHOWN
@@ -286,10 +286,10 @@ def _came(nature, lines, row, count):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _left_is_next(walk, lines0, lines1, left_first, timers_left_first):  # type: ignore[no-untyped-def]
-    """Return whether the next row of the left goes before that of the right.
+    """Return whether the next row of the left precedes that of the right.
 
-    By order and clock, at one time events by the rank of their stream, and what other timers sent so before the timers
-    of both windows, those of the left first.
+    The order is by order and clock. Events of one time follow the rank of their stream. Output of other timers comes
+    before that of the windows' own timers, of which the left comes first.
     """
     i, j = walk[NEXT_ROW], walk[NEXT_ROW + 1]
     if i == walk[COUNT] or j == walk[COUNT + 1]:
@@ -311,13 +311,12 @@ def meet(  # type: ignore[no-untyped-def]
     walk, goes_on, left_first, timers_left_first, count0, lines0, cells0, looks0, keys0, marks0,
     count1, lines1, cells1, looks1, keys1, marks1, out,
 ):  # fmt: skip
-    """Walk over what both sides let out until all is done or `out` is full.
+    """Walk over the output of both sides until all is done or `out` is full.
 
-    Return how many pairs it wrote, and whether all is done.
-
-    The sides let out `count` rows, described by `lines`; `cells` are their shelves, and `looks` tell for each instance
-    when somebody last looked at one. `keys` are the numbers by which windows show rows, `marks` tell for each instance
-    whether its window was full, or how many rows it shows. `goes_on` says that this step's walk has begun before.
+    Return the number of pairs written, and whether all is done. The sides emitted `count` rows, described by `lines`;
+    `cells` are their shelves, and `looks` has the time of the last read for each instance. `keys` are the numbers by
+    which windows order rows; `marks` has for each instance whether its window was full, or the number of rows it shows.
+    `goes_on` means that the walk of this step has begun before.
     """
     if not goes_on:
         walk[COUNT], walk[COUNT + 1] = count0, count1

@@ -1,4 +1,4 @@
-"""From the values of a key to partition instances, without a look at the text of values that came before.
+"""Map the values of a key to partition instances, without converting known values to text.
 
 value    "b"  7.5                    known: table[code] is the instance
 code      3   number in a hash table
@@ -31,7 +31,7 @@ _RAW = {AttributeType.FLOAT: np.int32, AttributeType.DOUBLE: np.int64}
 
 @state_kernel
 def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
-    """Write the instance of each code into `ids`, `NO_INSTANCE` where none is known; return how many are not."""
+    """Write the instance of each code into `ids`, `NO_INSTANCE` if it is unknown; return the number of unknown ones."""
     unknown = 0
     rows = codes.shape[0]
     far = table.shape[0] > MAX_CACHED_KEY_CODES
@@ -50,7 +50,7 @@ def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def _rows_of_new(codes, ids, rows):  # type: ignore[no-untyped-def]
-    """Write the rows that have a code and no instance; return how many these are."""
+    """Write the rows that have a code but no instance; return their number."""
     count = 0
     for row in range(codes.shape[0]):
         if ids[row] < 0 and codes[row] >= 0:
@@ -60,9 +60,9 @@ def _rows_of_new(codes, ids, rows):  # type: ignore[no-untyped-def]
 
 
 class KeyIndex(Stateful):
-    """What one key expression of type `type_` has given so far.
+    """A cache of the results of one key expression of type `type_`.
 
-    It is not state of its own: what is forgotten is looked up by its text again.
+    It is not part of the state: missing entries are looked up by text again.
     """
 
     def __init__(self, type_: AttributeType, instances: PartitionInstances) -> None:
@@ -77,7 +77,7 @@ class KeyIndex(Stateful):
     def ids(self, column: Column, batch: EventBatch, step: Step) -> tuple[Int64Array, bool]:
         """Return the instance of each row of `batch` by its key in `column`, `NO_INSTANCE` where that is null.
 
-        True when all rows have one.
+        Also return whether all rows have one.
         """
         codes = self._codes(column)
         ids: Int64Array = np.empty(len(codes), dtype=np.int64)
@@ -95,11 +95,14 @@ class KeyIndex(Stateful):
         return ids, len(new) == unknown
 
     def find(self, codes: Int64Array, ids: Int64Array) -> bool:
-        """`ids` has the instance of each key, a string with one of `codes`; False when one is null or not known."""
+        """Write the instance of each key, a string with one of `codes`, into `ids`.
+
+        Return False when one is null or unknown.
+        """
         return not _look_up(codes, self._table, ids)
 
     def _codes(self, column: Column) -> Int64Array:
-        """Return a code for each value, -1 for null; equal codes are equal keys."""
+        """Return a code for each value, -1 for null; codes are equal exactly for equal keys."""
         if self._type is AttributeType.STRING:
             return column.values
         if self._type is AttributeType.OBJECT:
@@ -108,17 +111,17 @@ class KeyIndex(Stateful):
         return codes if column.valid is None else np.where(column.valid, codes, NO_INSTANCE)
 
     def _texts(self, column: Column) -> pa.StringArray:
-        """Return the keys of values that are not null, as Java writes them."""
+        """Return the text that Java would write for each value, none of which is null."""
         if self._type is AttributeType.STRING:
             return column.to_arrow()
         if self._type in (AttributeType.INT, AttributeType.LONG, AttributeType.BOOL):
             return column.to_arrow().cast(pa.utf8())
         return pa.array([java_text(value, self._type) for value in column.to_list()], pa.utf8())
 
-    # ---- what becomes void
+    # ---- invalidation
 
     def close_partitions(self, partitions: Int64Array) -> None:
-        """Record that the ids `partitions` may be given to other keys."""
+        """Record that the ids `partitions` may be assigned to other keys."""
         if self._numbers.count > 2 * len(self._instances) + MIN_FORGOTTEN_NUMBERS:
             self._forget()
         else:
@@ -138,8 +141,8 @@ class KeyIndex(Stateful):
 
 
 def _bits(values: AnyArray, type_: AttributeType) -> Int64Array:
-    """Numbers as int64 such that different texts have different numbers.
+    """Return numbers as int64 that differ where their texts do.
 
-    Fractions as their bits, as Java's -0.0 is not 0.0.
+    Fractions are returned as their bits, as Java's -0.0 is not 0.0.
     """
     return (values.view(_RAW[type_]) if type_ in _RAW else values).astype(np.int64, copy=False)

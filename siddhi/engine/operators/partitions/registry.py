@@ -1,4 +1,4 @@
-"""The instances of a partition: which keys have one, which ones are new, and which have gone silent."""
+"""The instances of a partition: keys with an instance, new ones, and idle ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from siddhi.engine.operators.base.operator import NEVER, Stateful, Step
 _NONE = -1
 
 _INSTANCE, _ORDER, _CLOCK = range(3)
-"""The lines of what was opened: an instance, and the order and clock of the row that opened it."""
+"""The lines of opened instances: the instance, and the order and clock of the row that opened it."""
 _NOTHING_OPENED: Int64Array = np.zeros((3, 0), dtype=np.int64)
 
 
 @state_kernel
 def _first_rows(codes, first, rows):  # type: ignore[no-untyped-def]
-    """Write the first row of each code from `first` on; return them in the order in which they first come."""
+    """Write the first row of each code from `first` on; return them in order of first appearance."""
     found = 0
     for row in range(len(codes)):
         if codes[row] == first + found:
@@ -36,19 +36,17 @@ def _first_rows(codes, first, rows):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True, slots=True)
 class PurgeRule:
-    """Every `interval_ms` from the app's start, instances without an event for `idle_ms` are given up."""
+    """Every `interval_ms` from the app's start, instances without an event for `idle_ms` are dropped."""
 
     interval_ms: int
     idle_ms: int
 
 
 class PartitionInstances(Stateful):
-    """The instances of one partition: each key text that is alive has an id, dense from 0.
+    """The instances of one partition: each active key text has an id, dense from 0.
 
-    Ids of instances that were given up are given out again.
-
-    Keys are told apart in a string pool of their own, in which their codes stand in the order in which they came;
-    nothing here is a Python object a key. Queries that wait for new instances are listeners, and are told of each
+    Ids of dropped instances are reused. Keys are stored in a separate string pool, whose codes are in order of arrival;
+    no Python object is stored for a key. Queries that wait for new instances are listeners, which are notified of each
     opening once.
     """
 
@@ -64,7 +62,7 @@ class PartitionInstances(Stateful):
         self._order: list[int] | None = None
         self._ranks: Int64Array | None = None
         self._hashes: Int64Array = NO_POSITIONS
-        """The Java hash codes of the keys that came first; the others are computed when somebody asks."""
+        """The Java hash codes of the keys, as far as they have been requested."""
         self._seen: Int64Array = NO_POSITIONS
         self._oldest: int | None = None
         self._origin = 0
@@ -79,7 +77,7 @@ class PartitionInstances(Stateful):
     def ids_of(self, keys: pa.StringArray, step: Step, orders: Int64Array, clocks: Int64Array) -> Int64Array:
         """Return the id of the instance for each of `keys` (no nulls); the first row of a new key opens its instance.
 
-        Keys come with rows of `orders` and `clocks` in `step`.
+        Keys belong to rows of `orders` and `clocks` in `step`.
         """
         before = len(self._keys)
         codes = self._keys.encode(keys)
@@ -92,7 +90,10 @@ class PartitionInstances(Stateful):
         return ids
 
     def _open(self, first: int, step: Step, orders: Int64Array, clocks: Int64Array) -> None:
-        """Open instances for the keys from code `first` on; a row of `orders[i]` and `clocks[i]` opens the i-th."""
+        """Open instances for the keys from code `first` on.
+
+        The i-th is opened by a row of `orders[i]` and `clocks[i]`.
+        """
         count = len(orders)
         again = min(count, len(self._free))
         fresh = np.arange(self._size, self._size + count - again)
@@ -112,7 +113,7 @@ class PartitionInstances(Stateful):
             self._oldest = first_clock if self._oldest is None else min(self._oldest, first_clock)
 
     def _turn_to(self, step: Step) -> None:
-        """Note that what was opened in other steps was opened before all rows of `step`."""
+        """Record that instances from other steps were opened before all rows of `step`."""
         if self._opened_in is not step.whole:
             self._opened_in = step.whole
             self._opened[_ORDER] = 0
@@ -120,7 +121,7 @@ class PartitionInstances(Stateful):
     # ---- order
 
     def ranks(self) -> Int64Array:
-        """Return a number for each id that says where it stands in the order in which Siddhi goes through its keys."""
+        """Return the rank of each id in Siddhi's iteration order of keys."""
         if self._ranks is None:
             count = len(self)
             if len(self._hashes) < count:
@@ -131,7 +132,7 @@ class PartitionInstances(Stateful):
         return self._ranks
 
     def in_order(self) -> list[int]:
-        """All ids, in the order in which Siddhi goes through its keys."""
+        """Return all ids in Siddhi's iteration order of keys."""
         if self._order is None:
             ids = self._ids[: len(self)]
             self._order = ids[np.argsort(self.ranks()[ids])].tolist()
@@ -140,15 +141,15 @@ class PartitionInstances(Stateful):
     # ---- new instances
 
     def add_listener(self, name: str) -> None:
-        """Record that the query `name` is from now on told of all new instances."""
+        """Notify the query `name` of all new instances from now on."""
         self._untold[name] = 0
 
     def has_news(self, listener: str) -> bool:
-        """Return whether there are instances of which `listener` has not been told."""
+        """Return whether there are instances of which `listener` has not been notified."""
         return self._untold[listener] > 0
 
     def tell(self, listener: str, step: Step) -> Step:
-        """`step` with the instances of which `listener` had not been told; now it has."""
+        """Return `step` with the instances of which `listener` had not been notified, and mark them as notified."""
         if not self.has_news(listener):
             return step
         self._turn_to(step)
@@ -157,10 +158,10 @@ class PartitionInstances(Stateful):
         if not any(self._untold.values()):
             self._opened = _NOTHING_OPENED
         instances, orders, clocks = new[:, np.argsort(new[_ORDER], kind="stable")]
-        return step.with_opened(instances, step.told_apart(orders), clocks)
+        return step.with_opened(instances, step.distinct_orders(orders), clocks)
 
-    def tell_again(self, listener: str, clock: int) -> None:
-        """Announce all instances to `listener`, which knows of none, as if they had come at `clock`."""
+    def announce_all(self, listener: str, clock: int) -> None:
+        """Announce all instances to `listener`, which knows of none, as if they had been opened at `clock`."""
         ids = self._ids[: len(self)]
         others = np.sort(ids[~np.isin(ids, self._opened[_INSTANCE])])
         lines: Int64Array = np.zeros((3, len(others)), dtype=np.int64)
@@ -169,30 +170,30 @@ class PartitionInstances(Stateful):
         self._untold[listener] = self._opened.shape[1]
 
     def watch(self, clock: int) -> None:
-        """Instances that came when nobody looked for silent ones count as seen at `clock`."""
+        """Start to record the times of events: existing instances count as active at `clock`."""
         if self.purge is not None and len(self._seen) < self._size:
             self._seen = filled(self._size, clock)
             self._oldest = clock if len(self) else None
 
-    # ---- shared out and put together
+    # ---- redistribution
 
     @property
     def settled(self) -> bool:
-        """True when every listener knows of all instances."""
+        """True when every listener has been notified of all instances."""
         return not any(self._untold.values())
 
     def keys(self) -> tuple[list[str], Int64Array]:
-        """Return the text of every key there is, and its id."""
+        """Return the text of every active key, and its id."""
         return [text or "" for text in self._keys.texts(np.arange(len(self)))], self._ids[: len(self)]
 
     def drop(self, ids: Int64Array) -> None:
-        """Record that the instances `ids` are gone; everyone has been told of all."""
+        """Drop the instances `ids`, of which all listeners have been notified."""
         self._keep(~np.isin(self._ids[: len(self)], ids), ids)
         if self.purge is not None:
             self._note_oldest()
 
     def _keep(self, kept: BoolArray, gone: Int64Array) -> None:
-        """Of all keys only those that are `kept` have an instance from now on, the ids `gone` are free."""
+        """Keep only the keys `kept`; the ids `gone` become free."""
         self._ids = self._ids[: len(self)][kept]
         self._keys.compact(np.flatnonzero(kept))
         self._free = np.concatenate([self._free, gone])
@@ -204,17 +205,17 @@ class PartitionInstances(Stateful):
         self._oldest = int(self._seen[ids].min()) if len(ids) else None
 
     def numbers(self, first: int) -> Int64Array:
-        """For each id the new one when those there are are numbered from `first` on, -1 for ids that are free."""
+        """Return the new id of each id when active ones are numbered from `first` on; -1 for free ids."""
         ids = np.sort(self._ids[: len(self)])
         numbers: Int64Array = filled(self._size, _NONE)
         numbers[ids] = np.arange(first, first + len(ids))
         return numbers
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """As for all operators.
+        """Return one state of all `states`, as operators do.
 
-        Purges come at the times at which those who came first have them, and no sooner after the last than they should.
-        `NotByKeyError` when two states have one key.
+        Purges keep the schedule of the first instances, and come no sooner after the last purge than they should. Raise
+        `NotByKeyError` when two states have the same key.
         """
         size = int(max(numbers.max(initial=_NONE) for numbers in ids)) + 1
         keys, seen = StringPool(), np.zeros(size, dtype=np.int64)
@@ -245,17 +246,16 @@ class PartitionInstances(Stateful):
             ],
         }
 
-    # ---- what instances see
+    # ---- events of instances
 
     def opened_in(self, step: Step) -> bool:
         """Return whether `step` has opened instances so far."""
         return self._opened_in is step.whole and self._opened.shape[1] > 0
 
     def note_events(self, batch: EventBatch, step: Step, *, brings_forward: bool) -> None:
-        """Record that the rows of `batch` are events of their instances' own.
+        """Record that the rows of `batch` are events of their own instances.
 
-        `brings_forward` says that some of these may have been opened by rows of other streams that came later in the
-        step.
+        With `brings_forward` some of these may have been opened by rows of other streams that came later in the step.
         """
         instances = batch.partitions
         assert instances is not None  # noqa: S101 - the caller has looked them up
@@ -265,7 +265,7 @@ class PartitionInstances(Stateful):
             np.maximum.at(self._seen, instances, batch.clocks)
 
     def _bring_forward(self, batch: EventBatch, instances: Int64Array) -> None:
-        """Another stream of the partition may have brought a key earlier in the step that opened its instance."""
+        """Correct openings for which another stream of the partition had the key earlier in the step."""
         present, first = np.unique(instances, return_index=True)
         _, places, found = np.intersect1d(self._opened[_INSTANCE], present, return_indices=True)
         rows = first[found]
@@ -274,12 +274,12 @@ class PartitionInstances(Stateful):
         self._opened[_ORDER, places] = batch.orders[rows]
         self._opened[_CLOCK, places] = batch.clocks[rows]
 
-    # ---- silent instances
+    # ---- idle instances
 
     def next_purge_ms(self, opening_clock: int | None = None) -> int:
-        """No instance is to be given up before this time, `NEVER` when there is none.
+        """Return the earliest time of the next purge, `NEVER` when there is none.
 
-        With instances that come into being from `opening_clock` on.
+        Instances may be opened from `opening_clock` on.
         """
         clocks = [clock for clock in (self._oldest, opening_clock) if clock is not None]
         if self.purge is None or not clocks:
@@ -289,11 +289,10 @@ class PartitionInstances(Stateful):
         return due if self._purged_at is None else max(due, self._purged_at + self.purge.interval_ms)
 
     def give_up(self, clock: int) -> Int64Array:
-        """Close the instances that are idle when a purge comes at `clock`.
+        """Drop the instances that are idle at a purge at `clock`.
 
-        Return their ids, which may be given out again.
-
-        One of which not everyone has been told yet stays until the next purge.
+        Return their ids, which may be reused. An instance of which some listener has not been notified stays until the
+        next purge.
         """
         if self.purge is None:
             return NO_POSITIONS
@@ -314,7 +313,7 @@ class PartitionInstances(Stateful):
         return iter(())
 
     def recode(self, change: CodeChange) -> None:
-        """Keys have codes of their own."""
+        """Do nothing: keys have separate codes."""
 
     # ---- snapshot
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from siddhi.analysis import model
 from siddhi.engine.operators.base.operator import OperatorContext
-from siddhi.engine.operators.rate_limits.first import First
+from siddhi.engine.operators.rate_limits.first import FirstLimiter
 from siddhi.engine.operators.rate_limits.limiter import LimitedRows, Limiter
-from siddhi.engine.operators.rate_limits.snapshot import Snapshot
-from siddhi.engine.operators.rate_limits.waiting import Waiting
+from siddhi.engine.operators.rate_limits.snapshot import SnapshotLimiter
+from siddhi.engine.operators.rate_limits.waiting import BlockLimiter
 from siddhi.language import ast
 
 
@@ -27,9 +27,9 @@ def build_limiter(query: model.AnalysedQuery, context: OperatorContext) -> Limit
         aggregated = [isinstance(output.expression, model.Aggregate) for output in selection.attributes]
         windowed = not isinstance(source, model.SourceInput) or source.window is not None
         windowed = windowed and not isinstance(source, model.StateMachine)
-        return Snapshot(max(rate.time.milliseconds, 1), rows, aggregated, windowed=windowed)
+        return SnapshotLimiter(max(rate.time.milliseconds, 1), rows, aggregated, windowed=windowed)
     by_time = not isinstance(rate, ast.EventRate)
     span = rate.events if isinstance(rate, ast.EventRate) else max(rate.time.milliseconds, 1)
     if rate.kind == "first":
-        return First(span, rows, by_time=by_time)
-    return Waiting(span, rows, by_time=by_time, last=rate.kind == "last")
+        return FirstLimiter(span, rows, by_time=by_time)
+    return BlockLimiter(span, rows, by_time=by_time, last=rate.kind == "last")

@@ -1,4 +1,4 @@
-"""`output first every N events` and `output first every T`: a row passes or not as it comes, nothing waits."""
+"""`output first every N events` and `output first every T`: rows pass or are dropped immediately."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNSET = np.int64(UNSET)
 def _pass_first(by_time, span, cells, groups, kinds, clocks, kept):  # type: ignore[no-untyped-def]
     """Mark the rows that pass.
 
-    The cell of a group is when it last let one out, or how many of `span` events came.
+    The cell of a group is the time of its last output, or the number of events among the current `span`.
     """
     for row in range(len(groups)):
         group = groups[row]
@@ -39,11 +39,11 @@ def _pass_first(by_time, span, cells, groups, kinds, clocks, kept):  # type: ign
             kept[row] = False
 
 
-class First(Limiter):
-    """Lets out the first of every `span` events, or an event when the last one was let out at least `span` ago.
+class FirstLimiter(Limiter):
+    """Emits the first of every `span` events, or an event if the last output was at least `span` ago.
 
-    Groups are looked at one by one. Resets that a batch window sends count as events, as they do in Siddhi. With fewer
-    than two events only the very first comes. Time runs from the clock at the last event let out: there are no ticks.
+    Groups are separate. Resets from a batch window count as events, as in Siddhi. With a span below two events only the
+    very first passes. Time counts from the clock at the last output: there are no ticks.
     """
 
     def __init__(self, span: int, rows: LimitedRows, *, by_time: bool) -> None:
@@ -53,7 +53,7 @@ class First(Limiter):
         self._nothing = UNSET if by_time else 0
         self.cells: Int64Array = np.full(8, self._nothing, INT64)
         self._clock_ms: int | None = None
-        """The clock of the newest row; None: not known."""
+        """The clock of the newest row; None: unknown."""
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         size = batch.size
@@ -71,7 +71,7 @@ class First(Limiter):
     def groups_in_use(self) -> Int64Array:
         used = self.cells != self._nothing
         if self.by_time and self._clock_ms is not None:
-            used &= self.cells > self._clock_ms - self.span  # the next row of others passes as a first one does
+            used &= self.cells > self._clock_ms - self.span  # the next row of other groups passes like a first one
         return np.flatnonzero(used)
 
     def renumber_groups(self, numbers: Int64Array) -> None:
@@ -79,7 +79,7 @@ class First(Limiter):
             self.cells = self._renumbered(self.cells, numbers)
 
     def _renumbered(self, cells: Int64Array, numbers: Int64Array) -> Int64Array:
-        """Return `cells` with those of group g in place `numbers[g]`."""
+        """Return `cells` with those of group g at position `numbers[g]`."""
         count = min(len(cells), len(numbers))
         there = np.flatnonzero(numbers[:count] >= 0)
         moved: Int64Array = np.full(max(int(numbers.max(initial=-1)) + 1, 8), self._nothing, INT64)

@@ -1,7 +1,7 @@
-"""What output rate limits have in common: they are written for n partition instances; without a partition there is one.
+"""Common code of output rate limits, which are written for n partition instances; without a partition there is one.
 
-A query behind whose selection a limiter works is either grouped, so that its rows carry their group in the column
-`GROUP`, or not: then all rows of an instance are one group.
+A query with a limiter after its selection is either grouped, so that its rows have their group in the column `GROUP`,
+or not: then all rows of an instance are one group.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from siddhi.engine.operators.selection.selector import GROUP
 from siddhi.language.ast import AttributeType
 
 UNSET = int(np.iinfo(np.int64).min)
-"""The time of what has not been set."""
+"""The value of a time that is not set."""
 SLOT, ORDER, CLOCK, CHUNK, WHOSE, DUE, TURN = range(7)
-"""The lines of what a loop lets out: the place of each row, its order, clock and chunk, its instance, the tick that let
-it out, and its turn: odd for what a run of rows let out, even for what ticks of any instance let out in front of it."""
+"""The lines of the output of a loop: the position of each row, its order, clock and chunk, its instance, the tick that
+emitted it, and its turn: odd for output of a run of rows, even for output of ticks before that run."""
 OUT_LINES = 7
 
 
 @dataclass(frozen=True, slots=True)
 class LimitedRows:
-    """What a limiter knows of the rows it limits.
+    """Properties of the rows that a limiter processes.
 
-    `attributes` are those of the rows, `grouped` says that rows carry their group. In a partition `ranks` gives the
-    instances their places among those whose timers are due at one time.
+    `attributes` are those of the rows; `grouped` means that rows have their group. In a partition `ranks` gives the
+    instances' ranks among those whose timers are due at one time.
     """
 
     attributes: Mapping[str, AttributeType]
@@ -48,7 +48,7 @@ class LimitedRows:
 
 
 class Limiter(Operator):
-    """An operator behind a query's selection that limits the rate of its output."""
+    """An operator after a query's selection that limits the rate of its output."""
 
     execution = Execution.COMPILED
 
@@ -57,11 +57,11 @@ class Limiter(Operator):
 
     @abstractmethod
     def groups_in_use(self) -> Int64Array:
-        """Return the groups with remembered state, in any order, possibly repeated."""
+        """Return the groups with stored state, in any order, with or without repetitions."""
 
     @abstractmethod
     def renumber_groups(self, numbers: Int64Array) -> None:
-        """Group g is from now on called `numbers[g]`, -1 when it is gone; no row of such a one waits."""
+        """Rename group g to `numbers[g]`, -1 for a removed group; no row of a removed group waits."""
 
     def open(self, instances: Int64Array, clocks: Int64Array) -> None:
         """Open these partition instances at `clocks`, from which ticks count."""
@@ -79,10 +79,10 @@ class Limiter(Operator):
         return kernel_array(batch.columns[GROUP].values)
 
     def in_turn(self, out: Int64Array, batch: EventBatch) -> Int64Array:
-        """Return what was let out while `batch` came in the order of time.
+        """Return the output for `batch` in the order of time.
 
-        Instances of one time have their turns by rank. Where events of several came together, each run of rows has its
-        turn, and ticks between them by the first one of each instance and then by rank.
+        Instances with output at the same time are ordered by rank. If events of several instances came in one chunk,
+        each run of rows has its turn. Ticks between runs are ordered by the first tick of each instance, then by rank.
         """
         ranks, whose = self.limited.ranks, out[WHOSE]
         if ranks is None or len(whose) < 2 or (whose == whose[0]).all():
@@ -130,7 +130,7 @@ def times_of(store: SlotStore, batch: EventBatch, base: int, places: Int64Array)
 
 
 def chunks_of(changes: Sequence[Int64Array], size: int) -> Int64Array:
-    """Return numbers that grow where one of the lines `changes` does."""
+    """Return chunk numbers that increase where one of the lines `changes` does."""
     chunks: Int64Array = np.zeros(size, INT64)
     if size > 1:
         new = changes[0][1:] != changes[0][:-1]
@@ -141,7 +141,7 @@ def chunks_of(changes: Sequence[Int64Array], size: int) -> Int64Array:
 
 
 def in_lists(heads: Int64Array, links: Int64Array) -> Int64Array:
-    """Return what lists hold, one after the other: their heads (-1: empty), and the neighbours that `links` gives."""
+    """Return the contents of linked lists, one after the other: `heads` (-1: empty), and the neighbours in `links`."""
     listed: Int64Array = np.empty(len(links), INT64)
     return listed[: _walk(kernel_array(heads.copy()), kernel_array(links.copy()), listed)]
 

@@ -1,4 +1,4 @@
-"""`output snapshot every T`: at every tick what the query would show now, again and again."""
+"""`output snapshot every T`: at every tick, emit the current result of the query."""
 
 from __future__ import annotations
 
@@ -82,16 +82,14 @@ def _hashes(keys, instances, out):  # type: ignore[no-untyped-def]
         out[row] = hashed
 
 
-class Snapshot(Limiter):
-    """A limiter that keeps what the window of the query holds and repeats it at every tick from the start on.
+class SnapshotLimiter(Limiter):
+    """A limiter that stores the rows of the query's window and emits them at every tick, counted from the start.
 
-    A row that is no older than the tick triggers it, as in Siddhi: what expires at the time of a tick is still shown.
-
-    `windowed` False: only the last event (of each group) is kept, forever. `aggregated` marks the output attributes
-    that are aggregates and nothing else: these show the newest value in every row. When all are, one row (of each
-    group) represents the window; a group that a tick finds empty is dropped, and comes last when it returns.
-    Otherwise groups are dropped when none of their rows is held. Grouped queries pass on no resets: their rows leave
-    as they expire.
+    A row that is no older than the tick triggers it, as in Siddhi: rows that expire at the time of a tick are still
+    shown. `windowed` False: only the last event (of each group) is stored, forever. `aggregated` marks the output
+    attributes that are pure aggregates: these show the newest value in every row. If all are, one row (of each group)
+    represents the window; a group that is empty at a tick is dropped, and comes last when it returns. Otherwise groups
+    are dropped when none of their rows is stored. Grouped queries pass on no resets: their rows leave as they expire.
     """
 
     def __init__(self, period: int, rows: LimitedRows, aggregated: Sequence[bool], *, windowed: bool) -> None:
@@ -100,7 +98,7 @@ class Snapshot(Limiter):
         self._holds = windowed and not whole
         self._refreshed = self._holds and any(aggregated)
         self._aggregates = [name for name, one in zip(rows.attributes, aggregated, strict=True) if one]
-        self._told_by = [list(rows.attributes)[place] for place in telling(aggregated)]
+        self._told_by = [list(rows.attributes)[place] for place in identifying_attributes(aggregated)]
         self._param: Int64Array = np.array([windowed, rows.grouped, whole, self._refreshed, period], INT64)
         self._reset()
 
@@ -168,7 +166,7 @@ class Snapshot(Limiter):
         return result
 
     def _take_in(self, batch: EventBatch, base: int) -> Int64Array:
-        """Return the places of rows that come: slots where all are held, else places behind these."""
+        """Return the positions of arriving rows: slots if all are stored, else positions after these."""
         size, holds = batch.size, self._holds
         instances = self.instances_of(batch)
         groups = self.groups_of(batch, instances)
@@ -188,7 +186,7 @@ class Snapshot(Limiter):
         return places
 
     def _note_keys(self, places: Int64Array, instances: Int64Array, columns: object) -> None:
-        """Note the values by which rows at `places` are told apart."""
+        """Store the values that identify the rows at `places`."""
         self._keys = _wide(self._keys, self.slots.used)
         lines: Int64Array = np.empty((len(self._told_by), len(places)), INT64)
         for number, name in enumerate(self._told_by):
@@ -201,7 +199,7 @@ class Snapshot(Limiter):
             self._rehash()
 
     def _rehash(self) -> None:
-        """Make room for twice as many rows in chains of about one."""
+        """Double the hash table, for chains of about one row."""
         self._buckets = np.full((2, 1 << (4 * len(self.slots)).bit_length()), -1, INT64)
         chain_again(self._rows, self._buckets, self._cells)
 
@@ -225,9 +223,9 @@ class Snapshot(Limiter):
         )
 
     def _keep(self, batch: EventBatch, base: int) -> None:
-        """Give slots to the rows of `batch` that are the newest of their group.
+        """Assign slots to the rows of `batch` that are the newest of their group.
 
-        They have been at the places from `base` on.
+        They were at the positions from `base` on.
         """
         rows = self._rows
         stay = np.flatnonzero(rows[NEWEST_OF, base : base + batch.size] > 0)
@@ -239,7 +237,7 @@ class Snapshot(Limiter):
         rows[:FREED, slots] = lines[:FREED]
         self._groups[lines[GROUP], NEWEST] = slots
 
-    # ---- groups and instances that go
+    # ---- removed groups and instances
 
     def groups_in_use(self) -> Int64Array:
         return np.flatnonzero((self._groups[:, LISTED] == 1) | (self._groups[:, NEWEST] >= 0))
@@ -289,7 +287,7 @@ class Snapshot(Limiter):
         return StateSize(rows=len(self.slots), bytes=held_bytes(self))
 
     def snapshot(self) -> State:
-        """Return the rows, held ones of each instance in their order, and the groups in the order of their lists."""
+        """Return the rows, with stored rows of each instance in order, and the groups in the order of their lists."""
         held = in_lists(self._cells[:, HEAD], self._rows[NEXT])
         if self._holds:
             numbers = np.flatnonzero(self._groups[:, NEWEST] >= 0)
@@ -340,7 +338,7 @@ class Snapshot(Limiter):
         self._cells[awake, ASLEEP] = 0
 
     def _list_groups(self, numbers: Int64Array, instances: Int64Array) -> None:
-        """List the groups `numbers`, those of one instance behind each other."""
+        """Link the groups `numbers`, those of one instance one after the other."""
         same = instances[1:] == instances[:-1]
         self._groups[numbers, LISTED] = 1
         self._groups[numbers, NEXT_GROUP] = np.append(np.where(same, numbers[1:], -1), -1)
@@ -378,11 +376,11 @@ class Snapshot(Limiter):
         return {"ticks": ticks, "rows": rows, **{name: np.concatenate(lines) for name, lines in parts.items()}}
 
 
-def telling(aggregated: Sequence[bool]) -> list[int]:
-    """Return the output attributes whose values identify the held row of an expired one: those without aggregates.
+def identifying_attributes(aggregated: Sequence[bool]) -> list[int]:
+    """Return the output attributes whose values identify the stored row of an expired one: those without aggregates.
 
-    Siddhi steps from one aggregate to the next by the place of the attribute, not of the aggregate. So it takes those
-    behind the first for plain ones where plain attributes follow, unless there is one plain attribute in front.
+    Siddhi steps from one aggregate to the next by the position of the attribute, not of the aggregate. So it treats
+    those after the first as plain ones if plain attributes follow, unless exactly one plain attribute precedes.
     """
     aggregates = [place for place, is_aggregate in enumerate(aggregated) if is_aggregate]
     plain = [place for place, is_aggregate in enumerate(aggregated) if not is_aggregate]
@@ -394,13 +392,13 @@ def telling(aggregated: Sequence[bool]) -> list[int]:
             continue
         seen += 1
         if seen < len(aggregates) <= place:
-            return plain  # where Siddhi fails
+            return plain  # Siddhi fails here
         ignored = aggregates[place] if seen < len(aggregates) else -1
     return told_by
 
 
 def _bits(column: Column) -> Int64Array:
-    """Return numbers that are equal where Java's `equals` holds: NaN equals NaN, and 0.0 is not -0.0."""
+    """Return numbers that are equal exactly where Java's `equals` is true: NaN equals NaN, and 0.0 is not -0.0."""
     if column.type is AttributeType.STRING:
         return column.values
     if column.type is AttributeType.OBJECT:
@@ -418,7 +416,7 @@ def _object_bits(value: object) -> int:
 
 
 def _unset(count: int) -> Int64Array:
-    """Return the cells of so many instances that hold nothing."""
+    """Return the cells of so many instances without rows."""
     cells: Int64Array = np.full((count, WIDTH), -1, INT64)
     cells[:, COUNT] = cells[:, GROUPS] = 0
     cells[:, ASLEEP], cells[:, TICK] = 1, UNSET

@@ -11,25 +11,26 @@ from siddhi.engine.operators.rate_limits.limiter import OUT_LINES as BASE_LINES
 from siddhi.engine.operators.windows.base.emission import timer_clock, timer_order
 
 NEXT, BACK, CHAINED, HASH, KIND, GROUP, INSTANCE, HELD, NEWEST_OF, FREED = range(10)
-"""The lines of rows by place: the neighbours in the list of their instance; the next in their chain, and the hash code
-of the values by which a row that leaves finds them; kind, group and instance; whether a list holds the row; of how
-many groups it is the newest. The last line is a stack of places that a step returned."""
+"""The lines of rows by position: the neighbours in the list of their instance; the next in their chain, and the hash
+code of the values by which an expired row finds them; kind, group and instance; whether a list contains the row; the
+number of groups whose newest row it is. The last line is a stack of positions that a step returned."""
 ROW_LINES = 10
 TICK, HEAD, TAIL, FIRST_GROUP, LAST_GROUP, COUNT, GROUPS, ASLEEP, PLACE = range(9)
-"""The columns of instances: when the next tick is, both ends of the rows held and of the groups, how many rows and
-groups these are, whether there is nothing to show, so that nobody waits for the tick, else the place in the heap."""
+"""The columns of instances: the time of the next tick, both ends of the lists of stored rows and of groups, the numbers
+of rows and groups, and the position in the heap, or a mark that the instance has nothing to show and waits for no
+tick."""
 WIDTH = 9
 NEWEST, ROWS, NEXT_GROUP, BACK_GROUP, LISTED, SHOWN = range(6)
-"""The columns of groups: the newest row; how many rows came and did not leave, or are held; the neighbours among the
-groups of the instance; whether it is among these; the number of the snapshot that showed it last."""
+"""The columns of groups: the newest row; how many rows arrived and did not leave, or are stored; the neighbours among
+the groups of the instance; whether it is among these; the number of the snapshot that showed it last."""
 GROUP_WIDTH = 6
 WINDOWED, GROUPED, ALL_AGGREGATED, SOME_AGGREGATED, PERIOD = range(5)
 HEAPED, WRITTEN, FREED_COUNT, ROW, SHOWS, IN_RUNS, TURN_NOW = range(7)
-"""What the loop knows: how many instances wait for a tick; rows written and places returned; the row that is next;
-how many snapshots there were; whether rows of several instances came together; whose turn it is."""
+"""The state of the loop: how many instances wait for a tick; rows written and positions returned; the next row; the
+number of snapshots; whether rows of several instances came in one chunk; the current turn."""
 RUN_LINES = 7
 NEW = BASE_LINES
-"""One more line of what is let out: the row that has the newest aggregates."""
+"""One more line of the output: the row with the newest aggregates."""
 OUT_LINES = BASE_LINES + 1
 _FIRST, _LAST = range(2)
 """The lines of the hash table: both ends of the chain in each bucket."""
@@ -59,7 +60,7 @@ def _sink(run, cells, heap, place):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _wake(run, cells, heap, instance):  # type: ignore[no-untyped-def]
-    """Put the instance into the heap, where it waits for its tick."""
+    """Add the instance to the heap, where it waits for its tick."""
     cells[instance, ASLEEP] = 0
     place = run[HEAPED]
     run[HEAPED] += 1
@@ -73,7 +74,7 @@ def _wake(run, cells, heap, instance):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _give_back(run, rows, place):  # type: ignore[no-untyped-def]
-    """Give the place of a row back unless something still refers to it."""
+    """Return the position of a row, unless it is still referenced."""
     if rows[HELD, place] == 0 and rows[NEWEST_OF, place] == 0:
         rows[FREED, run[FREED_COUNT]] = place
         run[FREED_COUNT] += 1
@@ -81,7 +82,7 @@ def _give_back(run, rows, place):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _set_newest(run, rows, groups, group, place):  # type: ignore[no-untyped-def]
-    """Make the row at `place` the newest of `group`; -1: it has none."""
+    """Make the row at `place` the newest of `group`; -1: the group has none."""
     old = groups[group, NEWEST]
     groups[group, NEWEST] = place
     if place >= 0:
@@ -121,7 +122,7 @@ def _drop_group(run, rows, cells, groups, instance, group):  # type: ignore[no-u
 
 @seldom_part
 def _chain(rows, buckets, place):  # type: ignore[no-untyped-def]
-    """Put a row at the end of the chain of its values."""
+    """Append a row to the chain of its values."""
     bucket = (rows[HASH, place] ^ (rows[HASH, place] >> 32)) & (buckets.shape[1] - 1)
     tail = buckets[_LAST, bucket]
     rows[CHAINED, place] = -1
@@ -134,7 +135,7 @@ def _chain(rows, buckets, place):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _hold(rows, cells, buckets, instance, place):  # type: ignore[no-untyped-def]
-    """Put a row behind those held."""
+    """Append a row to the stored ones."""
     tail = cells[instance, TAIL]
     rows[BACK, place], rows[NEXT, place], rows[HELD, place] = tail, -1, 1
     if tail < 0:
@@ -158,7 +159,10 @@ def _same_values(rows, keys, one, other):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _unchain(rows, keys, buckets, like):  # type: ignore[no-untyped-def]
-    """Take the first row held with the values of the row `like` out of its chain; return its place, -1 for none."""
+    """Remove the first stored row with the values of the row `like` from its chain.
+
+    Return its position, -1 for none.
+    """
     bucket = (rows[HASH, like] ^ (rows[HASH, like] >> 32)) & (buckets.shape[1] - 1)
     before, place = np.int64(-1), buckets[_FIRST, bucket]
     while place >= 0 and not _same_values(rows, keys, place, like):
@@ -176,7 +180,7 @@ def _unchain(rows, keys, buckets, like):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _let_go(run, rows, cells, groups, instance, place):  # type: ignore[no-untyped-def]
-    """Take a row out of those held, and forget its group if that has no more rows."""
+    """Remove a stored row, and its group if that has no more rows."""
     before, behind = rows[BACK, place], rows[NEXT, place]
     if before < 0:
         cells[instance, HEAD] = behind
@@ -197,7 +201,7 @@ def _let_go(run, rows, cells, groups, instance, place):  # type: ignore[no-untyp
 
 @seldom_part
 def _apply(param, run, rows, keys, buckets, cells, groups, instance, place):  # type: ignore[no-untyped-def]
-    """Change what an instance holds by the row at `place`."""
+    """Update the stored rows of an instance by the row at `place`."""
     kind, holds = rows[KIND, place], param[WINDOWED] and not param[ALL_AGGREGATED]
     rows[HELD, place] = rows[NEWEST_OF, place] = 0
     if kind == RESET:
@@ -240,7 +244,7 @@ def _write(run, cells, out, old, new, order, clock, instance):  # type: ignore[n
 
 @seldom_part
 def _show(param, run, rows, cells, groups, instance, order, clock, out):  # type: ignore[no-untyped-def]
-    """Write what the instance shows now, and set its next tick."""
+    """Write the current rows of the instance, and set its next tick."""
     run[SHOWS] += 1
     if param[WINDOWED] and not param[ALL_AGGREGATED]:
         place = cells[instance, HEAD]
@@ -271,7 +275,7 @@ def _show(param, run, rows, cells, groups, instance, order, clock, out):  # type
 
 @seldom_part
 def _run_ticks(param, run, rows, cells, groups, heap, order, clock, step_clocks, floor, out):  # type: ignore[no-untyped-def]
-    """Run the ticks that go before a row of (`order`, `clock`); return whether there was room for all."""
+    """Run the ticks that precede a row of (`order`, `clock`); return whether there was room for all."""
     while run[HEAPED] > 0:
         instance = heap[0]
         tick = cells[instance, TICK]
@@ -297,7 +301,7 @@ def _run_ticks(param, run, rows, cells, groups, heap, order, clock, step_clocks,
 
 @seldom_part
 def _catch_up(param, run, cells, heap, instance, order, clock, step_clocks, floor, shown):  # type: ignore[no-untyped-def]
-    """Skip the ticks, before a row of (`order`, `clock`), of an instance that had nothing to show."""
+    """Skip the ticks of an instance without rows that precede a row of (`order`, `clock`)."""
     root = order // 2
     if order & 1:
         passed = step_clocks[root]
@@ -315,9 +319,9 @@ def take_snapshots(  # type: ignore[no-untyped-def]
     param, run, rows, keys, buckets, cells, groups, heap, places, orders, clocks, chunks, times, step_clocks, floor,
     shown, out,
 ):  # fmt: skip
-    """Take the rows at `places` from number `run[ROW]` on, and the ticks between them.
+    """Process the rows at `places` from number `run[ROW]` on, and the ticks between them.
 
-    Return whether `out` had room for all; else the caller makes it larger and calls again.
+    Return whether `out` had room for all; otherwise the caller enlarges it and calls again.
     """
     plain_groups = param[GROUPED] and not param[WINDOWED]
     count = len(places)
@@ -359,7 +363,7 @@ def take_snapshots(  # type: ignore[no-untyped-def]
 
 @state_kernel
 def chain_again(rows, buckets, cells):  # type: ignore[no-untyped-def]
-    """Put the rows that instances hold into chains, as `buckets` are new."""
+    """Rebuild the chains of the stored rows for new `buckets`."""
     for instance in range(len(cells)):
         place = cells[instance, HEAD]
         while place >= 0:
@@ -369,6 +373,6 @@ def chain_again(rows, buckets, cells):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def hold_all(rows, buckets, cells, places):  # type: ignore[no-untyped-def]
-    """Hold the rows at `places`, in this order."""
+    """Store the rows at `places`, in this order."""
     for place in places:
         _hold(rows, cells, buckets, rows[INSTANCE, place], place)

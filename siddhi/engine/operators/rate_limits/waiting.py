@@ -1,4 +1,4 @@
-"""`output all|last every N events` and `output all|last every T`: rows wait in blocks that leave as one.
+"""`output all|last every N events` and `output all|last every T`: rows wait in blocks that are emitted as a whole.
 
     N = 3     in     a   b   a   │   c          T = 10    clock   0     3    7    10       20    24   30
               all    ·   ·   aba │   ·                    in            a    b                   c
@@ -46,17 +46,17 @@ from siddhi.engine.operators.windows.base.emission import timer_order
 
 _UNSET = np.int64(UNSET)
 NEXT, BACK, BLOCK_OF, GROUP_OF, KIND_OF, FREED = range(6)
-"""The lines of rows by place: the neighbours in their block, the block (-1 when they have left), the group and the
+"""The lines of rows by position: the neighbours in their block, the block (-1 after it was emitted), the group and the
 kind. The last line is a stack of slots that a step returned."""
 _ROW_LINES = 6
 INSTANCE, TICK, HEAD, TAIL, COUNT, NUMBER, OLDER = range(7)
-"""The columns of blocks: `COUNT` is how many rows came, `NUMBER` grows from one block to the next and is -1 when the
-rows have left, `OLDER` is the block of the instance in front."""
+"""The columns of blocks: `COUNT` is the number of rows that arrived, `NUMBER` increases from one block to the next and
+is -1 after the rows were emitted, `OLDER` is the previous block of the instance."""
 _BLOCK_WIDTH = 7
 ORIGIN, BLOCK = range(2)
-"""The columns of instances: from when ticks count, and the newest block, -1 for none."""
+"""The columns of instances: the time from which ticks count, and the newest block, -1 for none."""
 IN_BLOCK, NEWEST = range(2)
-"""The columns of groups: the number of the block that has a row of the group, and this row."""
+"""The columns of groups: the number of the block with a row of the group, and this row."""
 USED, FREE_BLOCKS, NUMBERS, HEAPED, WRITTEN, FREED_COUNT, IN_RUNS, TURN_NOW = range(8)
 _RUN_LINES = 8
 _BY_TIME, _LAST, _SPAN = range(3)
@@ -98,7 +98,7 @@ def _pop(run, blocks, heap):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _begun(run, blocks, cells, free, instance, tick):  # type: ignore[no-untyped-def]
-    """Return a new block of an instance."""
+    """Start a new block of an instance."""
     if run[FREE_BLOCKS] > 0:
         run[FREE_BLOCKS] -= 1
         block = free[run[FREE_BLOCKS]]
@@ -121,7 +121,7 @@ def _give_back(run, free, block):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _let_out(run, rows, blocks, cells, block, base, order, clock, chunk, out):  # type: ignore[no-untyped-def]
-    """Let the rows of a block out."""
+    """Emit the rows of a block."""
     place, instance = blocks[block, HEAD], blocks[block, INSTANCE]
     while place >= 0:
         count = run[WRITTEN]
@@ -146,7 +146,7 @@ def _let_out(run, rows, blocks, cells, block, base, order, clock, chunk, out):  
 
 @seldom_part
 def _fire(run, rows, blocks, cells, heap, free, base, order, clock, step_clocks, floor, out):  # type: ignore[no-untyped-def]
-    """Let blocks out whose tick goes before a row of (`order`, `clock`)."""
+    """Emit the blocks whose tick precedes a row of (`order`, `clock`)."""
     while run[HEAPED] > 0:
         block = heap[0]
         tick = blocks[block, TICK]
@@ -160,7 +160,7 @@ def _fire(run, rows, blocks, cells, heap, free, base, order, clock, step_clocks,
 
 @seldom_part
 def _end_run(run, rows, blocks, cells, base, instance, order, clock, floor, out):  # type: ignore[no-untyped-def]
-    """Let the blocks of an instance out whose tick has come by the end of a run of its rows."""
+    """Emit the blocks of an instance whose tick is due by the end of a run of its rows."""
     while True:
         first, block = np.int64(-1), cells[instance, BLOCK]
         while block >= 0:
@@ -178,7 +178,7 @@ def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one 
     param, run, rows, blocks, cells, group_cells, heap, free, base, orders, clocks, chunks, instances, groups, kinds,
     step_clocks, floor, out,
 ):  # fmt: skip
-    """Put rows into their blocks, row r at place `base` + r; let blocks out that are full or whose tick has come."""
+    """Add rows to their blocks, row r at position `base` + r; emit blocks that are full or whose tick is due."""
     by_time, last, span = param[_BY_TIME], param[_LAST], param[_SPAN]
     in_runs, count = run[IN_RUNS] and by_time, len(orders)
     run[TURN_NOW] = 1
@@ -195,7 +195,7 @@ def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one 
             passed = max(clocks[row] - origin - (1 - (orders[row] & 1)), 0)
             tick = (passed // span + 1) * span + origin
         block = cells[instance, BLOCK]
-        if by_time and block >= 0:  # a timer may fire between two runs of one chunk: it overtakes no row of the first
+        if by_time and block >= 0:  # a timer between two runs of one chunk fires after all rows of the first
             tick = max(tick, blocks[block, TICK])
         if block < 0 or blocks[block, TICK] != tick:
             block = _begun(run, blocks, cells, free, instance, tick)
@@ -232,11 +232,11 @@ def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one 
     _fire(run, rows, blocks, cells, heap, free, base, final, step_clocks[-1] + 1, step_clocks, floor, out)
 
 
-class Waiting(Limiter):
-    """Holds rows back and lets blocks of them out: of `span` events each, or at every tick of `span` milliseconds.
+class BlockLimiter(Limiter):
+    """Buffers rows and emits them in blocks: of `span` events each, or at every tick of `span` milliseconds.
 
-    With `last` only the newest row of each group is held. An event at a tick comes after it, output of other timers
-    comes before it; the first tick is a whole span after the start, even for a row that came at the start.
+    With `last` only the newest row of each group is stored. An event at the time of a tick comes after it, output of
+    other timers before it; the first tick is a whole span after the start, even for a row that came at the start.
     """
 
     def __init__(self, span: int, rows: LimitedRows, *, by_time: bool, last: bool) -> None:
@@ -275,7 +275,7 @@ class Waiting(Limiter):
         return self.by_time
 
     def next_deadline_ms(self) -> int | None:
-        # The first block of the heap has rows: those whose rows left with a run are taken off when ticks have passed.
+        # The first block of the heap has rows: those whose rows were emitted with a run are removed at the next tick.
         return int(self._blocks[self._heap[0], TICK]) if self._run[HEAPED] else None
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
@@ -308,9 +308,9 @@ class Waiting(Limiter):
     def _ticking(self, batch: EventBatch, instances: Int64Array, step: Step) -> Int64Array:
         """Return the clocks by which rows find their ticks.
 
-        What a timer sends comes before the tick of its time. Where that tick has passed, as with a timer set for the
-        past, it waits for the next one. Where a chunk of several times moves the clock in one jump, all timers fire at
-        the end of the jump, and what they send comes before all ticks that the jump passes.
+        Output of a timer comes before the tick of its time. If that tick has passed, as with a timer set for a past
+        time, it waits for the next one. If a chunk of several times moves the clock in one jump, all timers fire at the
+        end of the jump, and their output comes before all ticks that the jump passes.
         """
         if not self.by_time or not batch.size:
             return batch.clocks
@@ -341,7 +341,7 @@ class Waiting(Limiter):
         )
 
     def _keep(self, batch: EventBatch, base: int) -> None:
-        """Give slots to the rows of `batch` that wait; they have been at the places from `base` on."""
+        """Assign slots to the rows of `batch` that wait; they were at the positions from `base` on."""
         rows, blocks = self._rows, self._blocks
         stay = np.flatnonzero(rows[BLOCK_OF, base : base + batch.size] >= 0)
         if not len(stay):
@@ -376,11 +376,11 @@ class Waiting(Limiter):
         self._regroup(waiting)
 
     def _regroup(self, waiting: Int64Array) -> None:
-        """Note the newest row of each group again."""
+        """Set the newest row of each group again."""
         groups = self._rows[GROUP_OF, waiting]
         self._groups = np.full((max(int(groups.max(initial=0)) + 1, 8), 2), -2, INT64)
         current = self._blocks[self._rows[BLOCK_OF, waiting], NUMBER]
-        last = np.argsort(current, kind="stable")  # of a group with rows in two blocks the later one counts
+        last = np.argsort(current, kind="stable")  # if a group has rows in two blocks, the later one counts
         self._groups[groups[last], IN_BLOCK] = current[last]
         self._groups[groups[last], NEWEST] = waiting[last]
 
@@ -390,7 +390,7 @@ class Waiting(Limiter):
         self.restore(self._without(state, gone))
 
     def _without(self, state: State, gone: BoolArray) -> State:
-        """Return the state without the instances that are `gone`."""
+        """Return the state without the instances `gone`."""
         blocks, of_rows = state["blocks"], state["of_rows"]
         kept = ~gone[blocks[:, INSTANCE]] if len(blocks) else np.zeros(0, dtype=np.bool_)
         numbers = np.cumsum(kept) - 1
@@ -412,7 +412,7 @@ class Waiting(Limiter):
         return StateSize(rows=len(self.slots), bytes=held_bytes(self))
 
     def _in_order(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """Return the slots of the rows that wait, block after block, the blocks, and the block and group of each."""
+        """Return the slots of the waiting rows, block after block, the blocks, and the block and group of each."""
         alive = np.flatnonzero(self._blocks[: int(self._run[USED]), NUMBER] >= 0)
         alive = alive[np.argsort(self._blocks[alive, NUMBER])]
         slots = in_lists(self._blocks[alive, HEAD], self._rows[NEXT])
@@ -490,7 +490,7 @@ class Waiting(Limiter):
 
 
 def _unset(count: int) -> Int64Array:
-    """Return the cells of so many instances that hold nothing."""
+    """Return the cells of so many instances without rows."""
     cells: Int64Array = np.full((count, 2), -1, INT64)
     cells[:, ORIGIN] = UNSET
     return cells

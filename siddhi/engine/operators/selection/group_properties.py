@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from siddhi.analysis import model
 from siddhi.analysis.expression.walk import has_aggregate
-from siddhi.engine.operators.base.operator import RowsLeave
+from siddhi.engine.operators.base.operator import RemovalOrder
 from siddhi.language.ast import EventType
 
 _PAIRING = frozenset(
@@ -49,23 +49,23 @@ def empties_groups(query: model.AnalysedQuery) -> bool:
     return all(is_settled(expression) and not _lasts(expression) for expression in expressions)
 
 
-def rows_leave(query: model.AnalysedQuery) -> RowsLeave:
+def removal_order(query: model.AnalysedQuery) -> RemovalOrder:
     """Return the order in which the rows that the aggregates of `query` have added leave again."""
     source = query.input
     if isinstance(source, model.StateMachine):
-        return RowsLeave.NEVER
+        return RemovalOrder.NEVER
     if not isinstance(source, model.SourceInput) or source.kind is model.SourceKind.WINDOW:
-        return RowsLeave.IN_ANY_ORDER
+        return RemovalOrder.IN_ANY_ORDER
     window = source.window
     if window is None:
-        return RowsLeave.NEVER
+        return RemovalOrder.NEVER
     if window.namespace:
-        return RowsLeave.IN_ANY_ORDER
+        return RemovalOrder.IN_ANY_ORDER
     if window.name in _SILENT and query.output.events is EventType.CURRENT:
-        return RowsLeave.NEVER
+        return RemovalOrder.NEVER
     if window.name == "length" and empties_groups(query):
-        return RowsLeave.IN_ORDER
-    return RowsLeave.IN_ANY_ORDER
+        return RemovalOrder.IN_ORDER
+    return RemovalOrder.IN_ANY_ORDER
 
 
 def _lasts(expression: model.TypedExpression) -> bool:

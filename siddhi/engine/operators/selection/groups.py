@@ -1,4 +1,4 @@
-"""Which group each row belongs to, and when a group starts again."""
+"""The groups of rows, and when a group restarts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from siddhi.engine.operators.base.scope import column_of
 from siddhi.language.ast import AttributeType
 
 NULL_TEXT = "null"
-"""What stands for null in a key of strings."""
+"""Represents null in a key of strings."""
 
 
 @state_kernel
 def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, held, counts, fresh):  # type: ignore[no-untyped-def]
-    """Open the next epoch of its partition; the first row of a group in an epoch starts the group again.
+    """Start the next epoch of its partition; the first row of a group in an epoch restarts the group.
 
-    If `counts`, the rows that are held of each group in its epoch are counted, and a group without any starts again.
+    With `counts`, the stored rows of each group in its epoch are counted, and a group without any restarts.
     """
     for row in range(len(kinds)):
         partition = partitions[row] if len(partitions) else 0
@@ -49,8 +49,8 @@ def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, held, counts, f
 class Groups:
     """Dense group ids for the values of `group by` (one group without), within each partition instance.
 
-    A whole event as a key stands for its timestamp. A null string is one group with the text "null", as Siddhi joins
-    keys as text. `counts` says that a group without rows is as new, so that it starts again and may be forgotten.
+    The key of a whole event is its timestamp. A null string is the same group as the text "null", as Siddhi joins keys
+    as text. With `counts` a group without rows is like new: it restarts and may be removed.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Groups:
         return key_bits(column.values, column.valid)
 
     def fresh(self, batch: EventBatch, groups: Int64Array) -> BoolArray | None:
-        """Where a group starts again, None when none ever does."""
+        """Return where a group restarts, None when none ever does."""
         if not self.counts and not self._was_reset:
             if not (batch.kinds == RESET).any():
                 return None
@@ -115,7 +115,7 @@ class Groups:
         return fresh
 
     def empty(self) -> BoolArray:
-        """Which groups have no rows, when these are counted."""
+        """Return which groups have no rows, if rows are counted."""
         count = self.count
         epochs, held = grown(self._group_epochs, count)[:count], grown(self._held, count)[:count]
         partitions = self.table.keys[:, 0] if self.partitioned else np.zeros(count, dtype=np.int64)
@@ -124,27 +124,25 @@ class Groups:
         return without
 
     def keep(self, kept: Int64Array) -> None:
-        """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+        """Keep only the groups `kept` (ascending), and number them from 0 in this order."""
         self._group_epochs, self._held = regrouped(self._group_epochs, kept), regrouped(self._held, kept)
         self.table.restore(self.table.keys[kept])
 
     def of_partitions(self, partitions: Int64Array) -> BoolArray:
-        """Which groups belong to one of these partition instances."""
+        """Return which groups belong to one of these partition instances."""
         found: BoolArray = np.isin(self.table.keys[:, 0], partitions)
         return found
 
     def key(self, name: str) -> pa.Array:
-        """Return the value of the key that is the input attribute `name`, for each group, as `key_values` gives it."""
+        """Return the value of the key that is the input attribute `name`, for each group, as `key_values` does."""
         place = [column for column, _ in self.columns].index(name)
         return key_values(self.table.keys[:, int(self.partitioned) + place], self.columns[place][1], self.pool)
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """As for operators, of at least one key.
+        """Return one state of all `states`, as operators do; there must be a key.
 
-        The groups of each of `states` are numbered on behind those of the one before. `NotByKeyError` when two states
-        have one group.
-
-        A group that would have started again still will.
+        The groups of each are numbered after those of the state before. Raise `NotByKeyError` when two states have the
+        same group. A group that was about to restart still will.
         """
         columns, group_epochs, held = [], [], []
         for (parts, epochs, of_groups, rows, _), numbers in zip(states, ids, strict=True):
@@ -186,7 +184,7 @@ class Groups:
 
 
 def _used(epochs: Int64Array) -> int:
-    """How many of `epochs` there are up to the last that is not as new."""
+    """Return the length of `epochs` up to the last that differs from a new one."""
     return int(np.flatnonzero(epochs).max(initial=-1)) + 1
 
 
@@ -196,7 +194,7 @@ def _array(part: State) -> Int64Array:
 
 
 def key_values(bits: Int64Array, type_: AttributeType, pool: StringPool) -> pa.Array:
-    """Return the keys that `bits` stand for: floats and doubles as such, all others as their texts."""
+    """Return the keys with these `bits`: floats and doubles as numbers, all others as texts."""
     if type_ is AttributeType.STRING:
         return pool.decode(bits)
     null = bits == NULL_KEY

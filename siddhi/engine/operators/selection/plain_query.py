@@ -27,7 +27,7 @@ ACCEPTED = {
     "!=": LESS | GREATER | UNORDERED,
 }
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator with its sides exchanged, if that is a different one."""
+"""The operator for exchanged operands, if it is a different one."""
 _STORED = {
     AttributeType.INT: copy_kernel.INT32,
     AttributeType.LONG: copy_kernel.INT64,
@@ -55,7 +55,10 @@ class PlainTest:
 
 @dataclass(frozen=True, slots=True)
 class PlainQuery:
-    """Events of the source that pass all `tests` continue; each output is the attribute of the source of that name."""
+    """A query that filters by `tests` and copies attributes.
+
+    Each output is the attribute of the source of that name.
+    """
 
     tests: tuple[PlainTest, ...]
     attributes: dict[str, str]
@@ -83,7 +86,7 @@ def plain_query(query: model.AnalysedQuery) -> PlainQuery | None:
 def plain_tests(source: model.SourceInput) -> tuple[PlainTest, ...] | None:
     """Return the tests of events of `source` before its window.
 
-    Return None unless all are plain tests and there is nothing behind the window.
+    Return None unless all are plain tests and there is nothing after the window.
     """
     if source.after:
         return None
@@ -104,7 +107,7 @@ def arranges(selection: model.AnalysedSelection) -> bool:
 
 
 def _tests(condition: model.TypedExpression) -> Iterator[PlainTest | None]:
-    """Yield the parts of `condition`, with None in place of those that are no plain tests."""
+    """Yield the parts of `condition`, with None in place of those that are not plain tests."""
     for part in conjuncts(condition):
         yield plain_test(part) if isinstance(part, model.Comparison) else None
 
@@ -129,7 +132,7 @@ def plain_test(comparison: model.Comparison) -> PlainTest | None:
 
 
 def _bound(stored: AttributeType, constant: model.ConstantValue, compared: AttributeType) -> int | float | None:
-    """Return `constant` as the number with which values that are `stored` are compared as `compared`.
+    """Return `constant` as the number for comparing values that are `stored` as one type and `compared` as another.
 
     Return None when neither int64 nor float64 gives the same result.
     """
@@ -144,7 +147,7 @@ def _bound(stored: AttributeType, constant: model.ConstantValue, compared: Attri
 
 
 def lines_of(tests: Sequence[PlainTest]) -> tuple[Int64Array, bytes]:
-    """Return `tests` in the form of `pass_records`, without the places of their columns, and their strings."""
+    """Return `tests` in the form for `pass_records`, without the positions of their columns, and their strings."""
     lines: Int64Array = np.zeros((len(tests), copy_kernel.TEST_FIELDS), INT64)
     texts = b""
     for line, test in zip(lines, tests, strict=True):

@@ -1,6 +1,6 @@
 """The selection of a query: select, group by, having, order by, limit and offset, chunk by chunk.
 
-What comes out of a chunk depends on the query:
+The output for a chunk depends on the query:
 - no aggregate, no group by: every event that passes
 - an aggregate, no group by: the last event that passes
 - group by: the last event that passes of each group, in the order in which the groups first passed
@@ -41,25 +41,24 @@ ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventT
 
 
 GROUP = internal_name("group")
-"""The column in which a selector tells rate limiters each row's group."""
+"""The column with each row's group, for rate limiters."""
 
 
 class GroupHolder(Protocol):
-    """What follows a selector and remembers the groups of its rows by their numbers."""
+    """An operator after a selector that stores groups of its rows by number."""
 
     def groups_in_use(self) -> Int64Array:
-        """Return the groups of which something is remembered, in any order, repeated or not."""
+        """Return the groups in use, in any order, with or without repetitions."""
 
     def renumber_groups(self, numbers: Int64Array) -> None:
-        """Group g is from now on called `numbers[g]`, -1 when it is gone, which no group in use is."""
+        """Rename group g to `numbers[g]`, -1 for a removed group; no group in use is removed."""
 
 
 @state_kernel
 def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
-    """Write for each chunk the last of `positions` of each group, in order of first appearance; return how many.
+    """Write the last of `positions` of each group in each chunk, in order of first appearance; return their number.
 
-    `seen` (per group) is the number of the last run of the loop over a chunk in which the group appeared, counted in
-    `seen[-1]`.
+    `seen` has for each group the number of the last chunk of the loop in which it appeared, counted in `seen[-1]`.
     """
     count = 0
     mark = seen[-1]
@@ -82,30 +81,30 @@ def _each_alone(chunks: Int64Array) -> bool:
     size = len(chunks)
     if size <= 1:
         return size == 1
-    # Fewer numbers than rows: some must be equal, and nobody has to compare them.
+    # With fewer numbers than rows some must be equal, so there is no need to compare.
     return int(chunks[-1]) - int(chunks[0]) >= size - 1 and bool((chunks[1:] != chunks[:-1]).all())
 
 
 def _behind_first(rows: BoolArray, batch: EventBatch) -> BoolArray:
-    """Where the row in front is of `rows` too, and fails together with it."""
+    """Return where the previous row is also one of `rows`, and fails together with it."""
     chunks = together(batch)
     behind: BoolArray = np.append(False, rows[:-1] & (chunks[1:] == chunks[:-1]))
     return behind
 
 
 def _hidden(place: int, key: model.SortKey) -> model.SortKey:
-    """`key` with a name of its own where it is not an output, so that no output is taken for it."""
+    """Return `key` under a name of its own if it is not an output, so that it is not confused with one."""
     return replace(key, name=internal_name(f"order{place}")) if isinstance(key.value, model.AttributeValue) else key
 
 
 class Selector(Operator):
-    """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
+    """Computes the output attributes of each row in order and selects the rows to emit for each chunk.
 
-    `keep_resets` lets the reset marks of batch windows through when nothing collapses, as rate limiters count them.
-    `collapse` False hands every passing row on, for snapshots; rows of groups are then not sorted or skipped, and a
-    limit cuts expired ones too, as in Siddhi. For a `limiter` behind it there is the column `GROUP` with each row's
-    group id. `empties` says that a group is as new once all its rows have left: such groups are forgotten, unless the
-    limiter remembers them.
+    `keep_resets` passes the resets of batch windows on if nothing collapses, as rate limiters count them. `collapse`
+    False passes every row on, for snapshots; rows of groups are then not sorted or skipped, and a limit also cuts
+    expired ones, as in Siddhi. For a `limiter` after it there is the column `GROUP` with each row's group id. `empties`
+    means that a group is like new after all its rows have left: such groups are removed, unless the limiter refers to
+    them.
     """
 
     def __init__(
@@ -128,12 +127,12 @@ class Selector(Operator):
         self._asks_aggregates = selection.having is not None and has_aggregate(selection.having)
         nodes = [node for _, _, node in self.outputs]
         self._may_stop = any(node.can_fail for node in nodes) and any(node.stateful for node in nodes)
-        # What fails by its row alone is known first, then what fails by an aggregate.
+        # Failures of the row alone are found first, then failures of aggregates.
         self._in_turn = sorted(range(len(nodes)), key=lambda place: (nodes[place].stateful, not nodes[place].can_fail))
         self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
         self.grouped = bool(selection.group_by)
         self.limiter = limiter
-        # The limiters of partition instances are as many as these: their groups go with the instances.
+        # Each partition instance has a limiter, whose groups are removed with the instance.
         self._forgets = (empties or not self.aggregates) and not (limiter and self.groups.partitioned)
         self._look_at = MIN_FORGOTTEN_GROUPS
         self.collapse = collapse and (self.grouped or selection.aggregates)
@@ -159,9 +158,9 @@ class Selector(Operator):
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)
 
     def _left_out(self, nodes: Sequence[ExpressionNode]) -> bool:
-        """Return whether aggregates may leave out results that nobody reads, and mark those that are whole outputs.
+        """Return whether aggregates may skip results that are not read, and mark those that are whole outputs.
 
-        What `having` or `order by` makes of an output must not fail for want of it.
+        `having` or `order by` over a skipped output must not fail.
         """
         outputs = [node for node in nodes if isinstance(node, AggregateNode) and node.by_row]
         for node in outputs:
@@ -170,7 +169,7 @@ class Selector(Operator):
 
     @property
     def can_fail(self) -> bool:
-        """True when a row may fail here."""
+        """True when a row may fail in the selection."""
         nodes = [node for _, _, node in self.outputs]
         return any(node.can_fail for node in (nodes if self.having is None else [*nodes, self.having]))
 
@@ -203,7 +202,7 @@ class Selector(Operator):
         return arranged.with_columns({name: arranged.columns[name] for name in columns})
 
     def _plain(self) -> tuple[tuple[str, str], ...] | None:
-        """(output, input column) of each output when rows are selected one by one as they are, None for the rest."""
+        """Return (output, input column) of each output if rows are selected one by one unchanged, else None."""
         if self.collapse or self.grouped or self.having is not None or self._unselected:
             return None
         plain = [(name, node.column) for name, _, node in self.outputs if isinstance(node, ColumnNode)]
@@ -211,14 +210,17 @@ class Selector(Operator):
 
     @property
     def hands_out(self) -> tuple[tuple[str, str], ...] | None:
-        """(output, input column) of each output when current rows leave one by one, all and as they are; else None."""
+        """Return (output, input column) of each output when all current rows are emitted one by one unchanged.
+
+        Else None.
+        """
         return self.projection if self.unlimited and self.takes_current and not self.order_by else None
 
     def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
-        """(output, input column) of each output when rows are selected as they are.
+        """Have the previous operator rename columns; return (output, input column) of each unchanged output.
 
-        The operator in front gives the columns the outputs' names from then on, and passes nothing else. None when it
-        has to continue as it does.
+        From then on that operator gives the columns the outputs' names, and passes on no others. Return None when it
+        has to continue as before.
         """
         projection = None if self.order_by else self.projection
         if projection is not None:
@@ -253,9 +255,9 @@ class Selector(Operator):
         return evaluation
 
     def _read(self, batch: EventBatch, groups: Int64Array | None) -> BoolArray:
-        """Return the rows whose outputs can come out.
+        """Return the rows whose outputs may be emitted.
 
-        Of a group in a chunk that is the last row, unless that may fail or not pass, so that another takes its place.
+        In a chunk that is the last row of a group, unless it may fail or not pass, so that another takes its place.
         """
         read = self._wanted(batch)
         if self.collapse and batch.chunks is not None and self.having is None and not self.can_fail and read.any():
@@ -265,9 +267,9 @@ class Selector(Operator):
         return read
 
     def _evaluate_until_failures(self, evaluation: Evaluation) -> None:
-        """Evaluate the outputs so that no aggregate sees what is behind a failed row in its chunk.
+        """Evaluate the outputs so that no aggregate processes rows after a failed row in its chunk.
 
-        Those in front of the output that fails have seen the row.
+        Outputs before the one that fails have processed the row.
         """
         events, failed_at = evaluation.active, np.full(evaluation.size, len(self.outputs))
         for place in self._in_turn:
@@ -301,10 +303,10 @@ class Selector(Operator):
         return np.flatnonzero(passed)
 
     def _condition(self, having: ExpressionNode, evaluation: Evaluation, wanted: BoolArray) -> BoolArray:
-        """Where `having` is true.
+        """Return where `having` is true.
 
-        Aggregates of its own know no resets, and groups only inside a partition; for snapshots they see the `wanted`
-        rows alone. All as in Siddhi.
+        As in Siddhi, its own aggregates ignore resets, and have groups only inside a partition; for snapshots they
+        process only the `wanted` rows.
         """
         if self._asks_aggregates:
             evaluation.fresh = None
@@ -334,7 +336,7 @@ class Selector(Operator):
         return result
 
     def _arrange(self, batch: EventBatch) -> EventBatch:
-        """Sorts, skips and limits within each chunk; what comes out is in the chunks in which it leaves the query."""
+        """Sort, skip and limit within each chunk; the result is in the chunks in which it leaves the query."""
         deliveries = batch.deliveries
         batch = self._ordered_and_limited(batch)
         return batch if deliveries is None else batch.with_chunks(batch.deliveries)
@@ -370,9 +372,9 @@ class Selector(Operator):
         )
 
     def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
-        """Forget the groups of these partition instances.
+        """Remove the groups of these partition instances.
 
-        Return the new number of each old group (-1: gone), None when none had to go.
+        Return the new number of each old group (-1: removed), None when none was removed.
         """
         gone = self.groups.of_partitions(partitions)
         return self._keep_groups(np.flatnonzero(~gone), len(gone)) if gone.any() else None
@@ -382,11 +384,11 @@ class Selector(Operator):
         return np.arange(self.groups.count), self.groups.key(attribute)
 
     def keep_groups(self, kept: Int64Array) -> None:
-        """All groups but `kept` (ascending) are forgotten; no limiter knows their numbers."""
+        """Keep only the groups `kept` (ascending); no limiter refers to their numbers."""
         self._keep_groups(kept, self.groups.count)
 
     def group_count(self, state: State) -> int:
-        """How many groups there are in `state`, which is one of this selector's."""
+        """Return the number of groups in `state`, which belongs to a selector like this one."""
         keys, *_ = state["groups"]
         return len(keys[0].array if isinstance(keys[0], Codes) else keys[0]) if keys else 1
 
@@ -401,9 +403,9 @@ class Selector(Operator):
         return {"groups": self.groups.joined([state["groups"] for state in states], ids), "aggregates": aggregates}
 
     def _forget_empty(self) -> None:
-        """Forget groups without rows; search again when there are twice as many as are left.
+        """Remove groups without rows; search again when there are twice as many as are left.
 
-        This is done before a batch, when the limiter knows of all rows that have come.
+        This is done before a batch, when the limiter has processed all earlier rows.
         """
         count = self.groups.count
         used: BoolArray = ~self.groups.empty() if self.aggregates else np.zeros(count, dtype=np.bool_)
@@ -417,7 +419,7 @@ class Selector(Operator):
         self._look_at = max(MIN_FORGOTTEN_GROUPS, 2 * self.groups.count)
 
     def _keep_groups(self, kept: Int64Array, count: int) -> Int64Array:
-        """Forgets all of `count` groups but `kept`; return the new number of each old one (-1: gone)."""
+        """Keep only the groups `kept` of `count`; return the new number of each old one (-1: removed)."""
         self.groups.keep(kept)
         for node in self.aggregates:
             node.aggregator.keep_groups(kept)

@@ -1,4 +1,4 @@
-"""A hash index over rows that may be taken out and put in anywhere.
+"""A hash index over rows that may be added and removed anywhere.
 
     buckets   ends    0 ──► 3 ──► 7        places of the rows whose keys fall into the bucket,
                       1 ──► 2              oldest first; each knows its neighbours, so that
@@ -22,7 +22,7 @@ _SHIFT = np.uint64(32)
 FIRST, LAST = 0, 1
 BEFORE, AFTER = 0, 1
 _GONE = -2
-"""Stands before a row that is in no bucket."""
+"""The link of a row that is in no bucket."""
 
 
 @kernel_part
@@ -44,7 +44,7 @@ def same_key(keys, place, rows, row):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _tie(ends, links, bucket, before, after, first, last):  # type: ignore[no-untyped-def]
-    """Link `before` to `first` and `last` to `after`; -1 stands for an end of the bucket."""
+    """Link `before` to `first` and `last` to `after`; -1 is an end of the bucket."""
     if before < 0:
         ends[bucket, FIRST] = first
     else:
@@ -57,7 +57,7 @@ def _tie(ends, links, bucket, before, after, first, last):  # type: ignore[no-un
 
 @kernel_part
 def put_in_bucket(ends, links, bucket, place):  # type: ignore[no-untyped-def]
-    """Put `place` behind the last lower one of its bucket, which most often is the last of all."""
+    """Insert `place` after the last lower one of its bucket, which usually is the last of all."""
     before = ends[bucket, LAST]
     while before > place:
         before = links[before, BEFORE]
@@ -69,7 +69,7 @@ def put_in_bucket(ends, links, bucket, place):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
-    """Put rows into their buckets; `keys` has their keys already."""
+    """Insert rows into their buckets; `keys` has their keys already."""
     for number in range(len(places)):
         place = places[number]
         put_in_bucket(ends, links, bucket_of(keys, place, len(ends) - 1), place)
@@ -77,7 +77,7 @@ def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def take_out_of_bucket(ends, links, keys, place):  # type: ignore[no-untyped-def]
-    """Take `place` out of its bucket; one that is in none stays so."""
+    """Remove `place` from its bucket, if it is in one."""
     if links[place, BEFORE] != _GONE:
         bucket = bucket_of(keys, place, len(ends) - 1)
         before, after = links[place, BEFORE], links[place, AFTER]
@@ -87,14 +87,14 @@ def take_out_of_bucket(ends, links, keys, place):  # type: ignore[no-untyped-def
 
 @state_kernel
 def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
-    """Take rows out of their buckets; rows that are in none stay so."""
+    """Remove rows from their buckets, if they are in one."""
     for number in range(len(places)):
         take_out_of_bucket(ends, links, keys, places[number])
 
 
 @kernel_part
 def _is_null(rows, row, nulls, codes):  # type: ignore[no-untyped-def]
-    """Return whether a row equals nothing: `nulls` marks it, or keys are `codes` of strings and this is none."""
+    """Return whether a row equals nothing: `nulls` marks it, or its key is a null code."""
     return (len(nulls) > 0 and nulls[row]) or (codes and rows[row, 0] < 0)
 
 
@@ -108,7 +108,7 @@ def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def find_first(ends, links, keys, rows, nulls, codes, found):  # type: ignore[no-untyped-def]
-    """Write the first place with the key of each of `rows`, -1 where there is none; return how many have one."""
+    """Write the first position with the key of each of `rows`, -1 for none; return how many have one."""
     count = 0
     for row in range(len(rows)):
         place = -1
@@ -121,7 +121,7 @@ def find_first(ends, links, keys, rows, nulls, codes, found):  # type: ignore[no
 
 @state_kernel
 def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped-def]
-    """How many pairs of one of `rows` and a place with its key there are."""
+    """Return the number of pairs of one of `rows` and a position with its key."""
     count = 0
     for row in range(len(rows)):
         if _is_null(rows, row, nulls, codes):
@@ -135,7 +135,7 @@ def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped
 
 @state_kernel
 def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ignore[no-untyped-def]
-    """Write all pairs of one of `rows` and a place with its key, ordered by both."""
+    """Write all pairs of one of `rows` and a position with its key, ordered by both."""
     count = 0
     for row in range(len(rows)):
         if _is_null(rows, row, nulls, codes):
@@ -151,9 +151,9 @@ def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ig
 
 @state_kernel
 def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignore[no-untyped-def]
-    """Write the place of each of `rows`; a key that is not there gets the next place from `used` on and is `fresh`.
+    """Write the position of each of `rows`; a new key gets the next position from `used` on and is `fresh`.
 
-    Returns the next free place.
+    Return the next free position.
     """
     for row in range(len(rows)):
         place = _first(ends, links, keys, rows, row)
@@ -169,7 +169,7 @@ def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignor
 
 
 class HashIndex:
-    """Places by the key of the attributes `names`. Keys of rows are (n, `len(names)`) int64, C-contiguous."""
+    """Positions by the key of the attributes `names`. Keys of rows are (n, `len(names)`) int64, C-contiguous."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -179,7 +179,7 @@ class HashIndex:
 
     @staticmethod
     def none() -> HashIndex:
-        """Return what stands for no index where loops take one: it has no buckets."""
+        """Return an index without buckets, which means no index to loops."""
         index = HashIndex(("",))
         index._ends = index._ends[:0]
         return index
@@ -196,9 +196,9 @@ class HashIndex:
         take_out(self._ends, self._links, self._keys, places)
 
     def first(self, rows: Int64Array, nulls: BoolArray = NO_MASK, *, codes: bool = False) -> tuple[Int64Array, int]:
-        """Return the first place with the key of each row, -1 for none; and how many rows have one.
+        """Return the first position with the key of each row, -1 for none; and how many rows have one.
 
-        None have rows where `nulls`, and where keys are `codes` of strings (one part) those that are null.
+        Rows marked in `nulls` have none, nor do null strings if keys are `codes` of strings (one part).
         """
         found: Int64Array = np.empty(len(rows), INT64)
         count = find_first(self._ends, self._links, self._keys, rows, nulls, codes, found)
@@ -207,7 +207,7 @@ class HashIndex:
     def all(
         self, rows: Int64Array, nulls: BoolArray = NO_MASK, *, codes: bool = False
     ) -> tuple[Int64Array, Int64Array]:
-        """Pairs (row, place) of equal keys, ordered by both; `nulls` and `codes` as in `first`."""
+        """Return pairs (row, position) of equal keys, ordered by both; `nulls` and `codes` as in `first`."""
         count = count_all(self._ends, self._links, self._keys, rows, nulls, codes)
         pairs = np.empty((2, count), dtype=np.int64)
         if count:
@@ -215,7 +215,7 @@ class HashIndex:
         return pairs[0], pairs[1]
 
     def first_or_add(self, rows: Int64Array, used: int) -> tuple[Int64Array, BoolArray]:
-        """Return the place of each row's key, and whether the row brought it: new keys get places from `used` on."""
+        """Return the position of each row's key, and whether the key is new: new keys get positions from `used` on."""
         self.make_room(used + len(rows))
         places = np.empty(len(rows), dtype=np.int64)
         fresh = np.empty(len(rows), dtype=np.bool_)
@@ -223,17 +223,17 @@ class HashIndex:
         return places, fresh
 
     def clear(self) -> None:
-        """Nothing is found any more."""
+        """Remove all rows."""
         self._ends.fill(-1)
         self._links.fill(_GONE)
 
     @property
     def arrays(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Buckets, neighbours and keys, as loops take them; good until there must be more room."""
+        """Return buckets, neighbours and keys as loops take them; they are valid until more room is needed."""
         return self._ends, self._links, self._keys
 
     def make_room(self, count: int) -> None:
-        """Places below `count` can be held; buckets are at least as many."""
+        """Make room for positions below `count`, with at least as many buckets."""
         if count > len(self._links):
             self._links = grown(self._links, count, _GONE)
             self._keys = grown(self._keys, count)

@@ -1,4 +1,4 @@
-"""What a table held at each moment of a step in which some queries write it and others look at it.
+"""The contents of a table at each moment of a step in which some queries write it and others read it.
 
     unit      0        1        2              what an event of unit 2's time, or later than unit 1, sees:
     row A   7 ──► 8        ──► 9               A = 8; a look asks for the first change at or behind its own moment,
@@ -22,7 +22,7 @@ ORDER, CLOCK, RANK = range(3)
 
 @state_kernel
 def count_before(moments, orders, clocks, rank, counts):  # type: ignore[no-untyped-def]
-    """For each event, in order, how many of `moments` go before it."""
+    """Return for each event, in order, how many of `moments` precede it."""
     unit, units = 0, moments.shape[1]
     for event in range(len(orders)):
         order, clock = orders[event], clocks[event]
@@ -39,9 +39,9 @@ def count_before(moments, orders, clocks, rank, counts):  # type: ignore[no-unty
 
 @state_kernel
 def see(log, count, heads, cursors, alive, times, probes, places, kept, seen):  # type: ignore[no-untyped-def]
-    """Write which rows of pairs (event, row) were there at the events' `times`, and where they stand as they were then.
+    """Write which rows of pairs (event, row) existed at the events' `times`, and the positions of their values then.
 
-    Return how many there are. Events come in order, so that each change is passed once.
+    Return their number. Events are in order, so that each change is visited once.
     """
     for number in range(count):
         cursors[log[LOG_ROW, number]] = heads[log[LOG_ROW, number]]
@@ -63,7 +63,7 @@ def see(log, count, heads, cursors, alive, times, probes, places, kept, seen):  
 
 @state_kernel
 def undo(log, count, heads, cells, valid, alive):  # type: ignore[no-untyped-def]
-    """Give rows that were written down the values that they had before, the last change first."""
+    """Restore the previous values of rows from their recorded changes, the last change first."""
     for number in range(count - 1, -1, -1):
         place, copy = log[LOG_ROW, number], log[LOG_PLACE, number]
         heads[place] = -1
@@ -80,15 +80,15 @@ def undo(log, count, heads, cells, valid, alive):  # type: ignore[no-untyped-def
 
 @state_kernel
 def forget(log, count, heads):  # type: ignore[no-untyped-def]
-    """Nothing is known of the rows that were written down."""
+    """Discard the records of the rows."""
     for number in range(count):
         heads[log[LOG_ROW, number]] = -1
 
 
 class History:
-    """What was written down in a step. `rank` is the place of the query that looks now.
+    """The recorded changes of a step. `rank` is the position of the reading query.
 
-    Before the step there were `count_before` rows at the first `used_before` places.
+    Before the step there were `count_before` rows at the first `used_before` positions.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class History:
         self.rank = 0
 
     def seen(self, pairs: Pairs, events: EventBatch, alive: BoolArray) -> Pairs:
-        """Those of `pairs` of `events` and rows whose rows were there then, as they were."""
+        """Return those of `pairs` of `events` and rows whose rows existed then, with their values at that time."""
         times: Int64Array = np.empty(events.size, INT64)
         orders, clocks = kernel_array(events.orders), kernel_array(events.clocks)
         count_before(self._moments, orders, clocks, self.rank, times)
@@ -126,7 +126,7 @@ class History:
         return pairs._replace(probes=kept[:count], places=places[:count], whole=False)
 
     def undo(self, cells: Int64Array, valid: BoolArray, alive: BoolArray) -> None:
-        """Give all rows the values that they had before the step."""
+        """Restore the values of all rows from before the step."""
         undo(self._log, self._count, self._heads, cells, valid, alive)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The loop that carries out writes to a table, event by event, each seeing what those before it did.
+"""The loop that executes writes to a table, event by event, each based on the writes before it.
 
     units    (writer, first event, last event + 1)     what acts together: an event, or a chunk of several
     writers  what each does, and where its program lies in `lines`
@@ -23,24 +23,24 @@ from siddhi.engine.operators.tables.hash_index import (
 
 INSERT, DELETE, UPDATE, UPSERT = range(4)
 ACTION, BY_KEY, ASK, SET, END, REFUSED = range(6)
-"""Lines of a writer: what it does, whether the index finds its rows, where its program asks, changes, and ends; how
-many of its rows were refused."""
+"""The columns of a writer: its action, whether the index finds its rows, where its program tests, changes, and ends;
+and the number of refused rows."""
 WRITER_LINES = 6
 
 USED, ALIVE, LOGGED, COPIES, GONE, UNIT, MOST = range(7)
-"""Counters: places in use, rows, what is written down, copies of rows, rows deleted, the unit that
-comes next, and as many notes as it makes at most."""
+"""Counters: positions in use, rows, records, copies of rows, deleted rows, the next unit, and the maximum number of its
+records."""
 COUNTERS = 7
 
 LOG_ROW, LOG_AT, LOG_PLACE, LOG_WAS, LOG_NEXT = range(5)
-"""Lines of what is written down: the row's place, the unit that changed it, where the row stands as it was before, and
-whether it was there, and what is written down next about the row."""
+"""The columns of a record: the row's position, the unit that changed it, the position of the previous values, whether
+the row existed, and the next record of the row."""
 LOG_LINES = 5
 
 
 @kernel_part
 def _note(counters, log, heads, tails, place, unit, where, was):  # type: ignore[no-untyped-def]
-    """Write down that the row at `place`, which before stood at `where` if it `was` there, is changed by `unit`."""
+    """Record that `unit` changes the row at `place`, whose values were at `where` before if it `was` there."""
     number = counters[LOGGED]
     counters[LOGGED] += 1
     log[LOG_ROW, number], log[LOG_AT, number], log[LOG_PLACE, number] = place, unit, where
@@ -62,7 +62,7 @@ def _copy(cells, valid, place, other):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _most_notes(units, unit, writers, keys, nulls, ends, links, used):  # type: ignore[no-untyped-def]
-    """As many notes as a unit makes at most."""
+    """Return the maximum number of records that a unit creates."""
     writer, start, stop = units[unit, 0], units[unit, 1], units[unit, 2]
     rows = stop - start
     if writers[writer, ACTION] == INSERT:
@@ -96,14 +96,12 @@ def write_rows(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
     fresh_keys, unique_keys, cells, cells_f, cells_f4, valid, alive, ends, links, held,
     unique_ends, unique_links, unique_held, twice, r, f, v, missed, gone, dirty, log, heads, tails,
 ):  # fmt: skip
-    """Carries out `units` from counter `UNIT` on; return whether all are done.
+    """Execute `units` from counter `UNIT` on; return whether all are done.
 
-    False when there is no room to write down what the next one does.
-
-    `ends`, `links`, `held` are those of the index that finds rows by `keys`, `unique_*` those of the primary key (none:
-    no buckets); `twice` says that they are two. `fresh` has the rows that events become, `fresh_keys` and `unique_keys`
-    their keys, `dirty` (if it is any) marks the rows that were changed, `gone` names those that were deleted. Without
-    `heads` nothing is written down.
+    Return False when there is no room for the records of the next one. `ends`, `links`, `held` belong to the index that
+    finds rows by `keys`, `unique_*` to that of the primary key (none: no buckets); `twice` means that they are two.
+    `fresh` has the rows that events are inserted as, `fresh_keys` and `unique_keys` their keys. `dirty` (if not empty)
+    marks changed rows, `gone` lists deleted ones. Without `heads` nothing is recorded.
     """
     recorded = len(heads) > 0
     has_unique, has_index = len(unique_ends) > 0, len(ends) > 0

@@ -1,4 +1,4 @@
-"""`externalTime(attribute, T)`: the events whose attribute lies less than T behind the newest event's.
+"""`externalTime(attribute, T)`: the events whose attribute is less than T behind the newest event's.
 
     T = 10   attribute   0    4    11       20
              in          a    b    c        d
@@ -27,13 +27,13 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 from siddhi.language.ast import AttributeType
 
 _TIME = internal_name("external")
-"""The store's column for the attribute that tells the time."""
+"""The store's column for the time attribute."""
 _MISSING = "the time of 'externalTime'"
 
 
 @state_kernel
 def _run(duration, lines, heap, start, timestamps, times, offset, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Return the number of rows written."""
+    """Run the window; return the number of rows written."""
     count = 0
     for row in range(len(timestamps)):
         new = start + row
@@ -49,7 +49,7 @@ def _run(duration, lines, heap, start, timestamps, times, offset, orders, clocks
 
 
 class ExternalTimeWindow(ByTimeWindow):
-    """Sliding over an attribute of type long."""
+    """A sliding window over an attribute of type long."""
 
     def __init__(self, context: WindowContext) -> None:
         self.time, _ = context.arguments()
@@ -91,7 +91,7 @@ class ExternalTimeWindow(ByTimeWindow):
 
 @WINDOWS.register("externalTime")
 def external_time(context: WindowContext) -> WindowOperator:
-    """Return the window, of all instances where there is a partition."""
+    """Return the window, for all instances if there is a partition."""
     if not context.operator.partitioned:
         return ExternalTimeWindow(context)
     time, pool = context.arguments()[0], context.operator.pool

@@ -44,16 +44,16 @@ from siddhi.engine.tuning import BATCH_END_BLOCK_ROWS
 
 _UNSET = np.iinfo(np.int64).min
 _NOBODY = -1
-"""The slot of no row."""
+"""The slot of a missing row."""
 _TIME = "the time of 'externalTimeBatch'"
 
 _END, _START = 0, 1
-"""Lines of the state: the end of the batch in progress, behind all times seen, and what ends are counted from."""
+"""The state: the end of the batch in progress, a bound above all times, and the origin of ends."""
 
 
 @kernel_part
 def _latest(times_at, row, rows):  # type: ignore[no-untyped-def]
-    """Return the latest of the times from `row` up to `rows`, found without a branch."""
+    """Return the latest of the times from `row` up to `rows`, computed without branches."""
     latest = np.int64(word_at(times_at + 8 * row))
     for other in range(row + 1, rows):
         latest = max(latest, np.int64(word_at(times_at + 8 * other)))
@@ -64,8 +64,8 @@ def _latest(times_at, row, rows):  # type: ignore[no-untyped-def]
 def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ignore[no-untyped-def]
     """Return the number of cuts; the int64 of `rows` rows begin at the two addresses.
 
-    The first batch begins at a start that the event brings, however far ahead; a constant one (`aligned`) aligns its
-    end. What cuts is the newest event of all.
+    The first batch begins at a start from the event, however far ahead; a constant one (`aligned`) aligns its end. The
+    newest event of all determines the cuts.
     """
     count = 0
     end, start = state[_END], state[_START]
@@ -91,14 +91,14 @@ def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ig
 
 
 def _numbers(node: ExpressionNode, batch: EventBatch) -> Int64Array:
-    """Return the values of `node`, a long, for every row, one after the other."""
+    """Return the values of `node`, a long, for every row, contiguously."""
     if isinstance(node, ColumnNode):
         return np.ascontiguousarray(batch.columns[node.column].values)
     return np.ascontiguousarray(broadcast(node.evaluate(Evaluation(batch)), batch.size).values, np.int64)
 
 
 class ExternalTimeCutter(Cutter):
-    """Without a timeout only events end batches."""
+    """A cutter without a timeout: only events end batches."""
 
     notes_looks = False
 
@@ -136,9 +136,9 @@ class ExternalTimeCutter(Cutter):
         return bool(times.item(0) < end if rows == 1 else times[:rows].max() < end)
 
     def snapshot(self) -> State:
-        """In between snapshots have a third line, for the newest time seen.
+        """Return the state, with a bound for the newest time between snapshots.
 
-        Nobody needs more than that it is not behind the end.
+        It is only needed that the bound is not below the end.
         """
         return self.lines[[_END, _END, _START]]
 
@@ -147,12 +147,12 @@ class ExternalTimeCutter(Cutter):
 
 
 class TimedExternalTimeBatchWindow(RowWindow):
-    """With a timeout a batch goes out as well when no event has ended it for so long by the app's clock.
+    """Emits a batch after a timeout as well, if no event has ended it for so long by the app's clock.
 
-    Events that come for it later make it go out again, whole: what was sent expires and comes once more, with the new
-    events behind. For the reset stands in the first event since the last batch that went out again; one that goes out
-    again leaves it to the batch behind. `replaced` is the attribute that gets the end of the batch which its event
-    entered, and keeps it when that expires. A timeout of 0 is none, as in Siddhi.
+    Late events of that batch cause it to be emitted again as a whole: the rows emitted before expire and are emitted
+    once more, followed by the new events. The reset has the values of the first event since the last batch that was
+    emitted again; a batch emitted again leaves the reset to the next batch. `replaced` is the attribute that gets the
+    end of the batch which its event entered, and keeps it when that expires. A timeout of 0 means none, as in Siddhi.
     """
 
     expires_if_wanted = True
@@ -238,7 +238,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
             self.release(slot)
 
     def _send_again(self, out: Emission) -> None:
-        """Emit again what went out at a timeout, with what came since."""
+        """Emit the rows of a timeout again, together with later rows."""
         if self.opened:
             for slot, _ in self.sent:
                 self._expire(slot, out)

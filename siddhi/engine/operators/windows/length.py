@@ -21,7 +21,7 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Return (rows written, sequence number of the oldest row still held). Without `chunks` every row is one."""
+    """Return (rows written, sequence number of the oldest stored row). Without `chunks` every row is a chunk."""
     count = 0
     for row in range(len(timestamps)):
         new = start + row
@@ -40,11 +40,14 @@ def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type
 
 
 class LengthWindow(SlidingWindow):
-    """A length below 1 holds nothing: each event comes and goes in one chunk, with its own timestamp."""
+    """The last n events.
+
+    With a length below 1 nothing is stored: each event is emitted and expires in one chunk, with its own timestamp.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         (length,) = context.constants()
-        self.length = int(str(length))  # a constant of whatever type
+        self.length = int(str(length))  # a constant of any numeric type
         self.store = RowStore(context.columns, context.operator.pool)
 
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
@@ -65,10 +68,10 @@ class LengthWindow(SlidingWindow):
         chunks: Int64Array,
         out: Int64Array,
     ) -> int:
-        """As `let_out`, of rows that are in the store already, from the sequence number `start` on.
+        """As `let_out`, for rows that are in the store already, from the sequence number `start` on.
 
-        `out` has room for three rows for each, `chunks` is empty when each is a chunk. Returns how many rows are let
-        out.
+        `out` has room for three rows for each, `chunks` is empty when each row is a chunk. Returns the number of rows
+        emitted.
         """
         count: int
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
@@ -78,7 +81,7 @@ class LengthWindow(SlidingWindow):
 
 @WINDOWS.register("length")
 def length(context: WindowContext) -> WindowOperator:
-    """Return the window, of all instances where there is a partition."""
+    """Return the window, for all instances if there is a partition."""
     if context.operator.partitioned:
         return KeyedWindow(context, Plan(LENGTH_KIND, length=int(str(context.constants()[0]))))
     return LengthWindow(context)

@@ -27,7 +27,7 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
-    """Each event comes and goes at once; return the number of rows written."""
+    """Emit and expire each event at once; return the number of rows written."""
     count = 0
     for row in range(len(orders)):
         new, order, clock = start + row, orders[row], clocks[row]
@@ -40,9 +40,9 @@ def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: i
 
 @state_kernel
 def _run_streaming(length, expired, first, looked, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
-    """Each event is a chunk of its own; rows before `looked` expire with their own time.
+    """Emit each event as a chunk; rows before `looked` expire with their own time.
 
-    The second event of a batch stands in for the reset that ends it, in the very first batch the first. Returns (rows
+    The reset that ends a batch has the values of its second event, in the very first batch of its first. Returns (rows
     written, number of the first row of the batch in progress).
     """
     count = 0
@@ -62,7 +62,7 @@ def _run_streaming(length, expired, first, looked, start, stamps, offset, orders
 
 
 class LengthCutter(Cutter):
-    """A batch ends with its last event; `length` is at least 1."""
+    """Ends a batch with its last event; `length` is at least 1."""
 
     def __init__(self, length: int, *, expired: bool) -> None:
         self.length = length
@@ -80,9 +80,9 @@ class LengthCutter(Cutter):
 
 
 class UncutLengthBatchWindow(WindowOperator):
-    """The forms that let every event out as it comes: streaming ones, and those of length 0.
+    """The forms that emit every event on arrival: streaming ones, and those of length 0.
 
-    One of a negative length lets nothing out.
+    One of a negative length emits nothing.
     """
 
     def __init__(self, context: WindowContext, length: int) -> None:
@@ -123,14 +123,14 @@ class UncutLengthBatchWindow(WindowOperator):
 
 
 def length_and_streaming(constants: Sequence[object]) -> tuple[int, bool]:
-    """Return what the arguments of a `lengthBatch` say."""
+    """Return the arguments of a `lengthBatch`: length, and whether it is streaming."""
     length, *streaming = constants
     return int(str(length)), bool(streaming and streaming[0])
 
 
 @WINDOWS.register("lengthBatch")
 def length_batch(context: WindowContext) -> WindowOperator:
-    """Return the window in the form that its arguments ask for."""
+    """Return the window in the form that its arguments require."""
     length, streaming = length_and_streaming(context.constants())
     if context.operator.partitioned:
         streams = streaming or length <= 0

@@ -25,7 +25,7 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _run(duration, lines, heap, start, end, stamps, offset, step_clocks, floor, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Merge rows [start, end) with the timers of all rows held; return the number of rows written."""
+    """Merge rows [start, end) with the timers of all stored rows; return the number of rows written."""
     count = 0
     chunk = 0
     last_order = 2 * len(step_clocks) - 1
@@ -62,7 +62,7 @@ def _run(duration, lines, heap, start, end, stamps, offset, step_clocks, floor, 
 
 @state_kernel
 def _expire(lines, heap, duration, end, stamps, offset, clock, order, chunk, out, count):  # type: ignore[no-untyped-def]
-    """Lets the rows out whose time is over."""
+    """Emit the rows that have expired."""
     first = next_to_leave(lines, heap, end)
     while first >= 0 and stamps[first - offset] + duration <= clock:
         count = emit(out, count, first, EXPIRED, clock, order, clock, chunk)
@@ -72,7 +72,7 @@ def _expire(lines, heap, duration, end, stamps, offset, clock, order, chunk, out
 
 
 class TimeWindow(ByTimeWindow):
-    """Sliding over the app's clock."""
+    """A sliding window over the app's clock."""
 
     def __init__(self, context: WindowContext) -> None:
         (duration,) = context.constants()
@@ -113,7 +113,7 @@ class TimeWindow(ByTimeWindow):
 
 @WINDOWS.register("time")
 def time(context: WindowContext) -> WindowOperator:
-    """Return the window, of all instances where there is a partition."""
+    """Return the window, for all instances if there is a partition."""
     if context.operator.partitioned:
         return KeyedWindow(context, Plan(TIME_KIND, span=int(str(context.constants()[0]))))
     return TimeWindow(context)

@@ -39,7 +39,7 @@ from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 @state_kernel
 def _boundary_at(boundary, order, clock, duration, origin, aligned):  # type: ignore[no-untyped-def]
-    """Return the end of the batch that an event of (`order`, `clock`) falls into.
+    """Return the end of the batch that contains an event of (`order`, `clock`).
 
     The last batch ended at `boundary`.
     """
@@ -75,7 +75,7 @@ def _cut(  # type: ignore[no-untyped-def]
         if timer:
             order, clock = due_order, due_clock
         else:
-            if due_order != order or due_clock != clock:  # else its timer is about to fire
+            if due_order != order or due_clock != clock:  # otherwise its timer is about to fire
                 boundary = _boundary_at(boundary, order, clock, duration, origin, aligned)
             row += 1
             opened += 1
@@ -94,7 +94,7 @@ def _cut(  # type: ignore[no-untyped-def]
 def _run_streaming(  # type: ignore[no-untyped-def]
     cuts, expired, state, start, stamps, offset, orders, clocks, chunks, out
 ):
-    """Lets every row out as it comes, and at the cuts the ends of batches; return the number of rows written."""
+    """Emit every row on arrival, and the ends of batches at the cuts; return the number of rows written."""
     count = 0
     chunk = 0
     row = 0
@@ -123,7 +123,7 @@ def _run_streaming(  # type: ignore[no-untyped-def]
 
 
 class TimeCutter(Cutter):
-    """Tumbling over the app's clock. A `streaming` window holds no batch but the one in progress."""
+    """A tumbling window over the app's clock. A `streaming` window stores only the batch in progress."""
 
     def __init__(self, constants: Sequence[object], *, expired: bool) -> None:
         duration, *options = constants
@@ -165,7 +165,7 @@ class TimeCutter(Cutter):
 
 
 class StreamingTimeBatchWindow(TimedCuttingWindow):
-    """Lets every event out as it comes; the whole batch expires at its end."""
+    """Emits every event on arrival; the whole batch expires at its end."""
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         held = len(self.store)
@@ -189,7 +189,7 @@ class StreamingTimeBatchWindow(TimedCuttingWindow):
 
 @WINDOWS.register("timeBatch")
 def time_batch(context: WindowContext) -> WindowOperator:
-    """Return the window in the form that its arguments ask for."""
+    """Return the window in the form that its arguments require."""
     cutter = TimeCutter(context.constants(), expired=context.expired)
     if context.operator.partitioned:
         origin = cutter.origin if cutter.aligned else None

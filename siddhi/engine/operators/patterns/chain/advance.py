@@ -1,4 +1,4 @@
-"""Parts of the compiled loops of chains: a partial match begins, continues, becomes a match.
+"""Parts of the compiled loops of chains: start a partial match, advance it, and complete a match.
 
 element 0 ──start_attempts──▶ waits at 1 ──advance──▶ waits at 2 … ──advance──▶ match
 """
@@ -54,14 +54,14 @@ from siddhi.engine.tuning import (
 
 @kernel_part
 def has_newcomer(entry, number, partials, lists):  # type: ignore[no-untyped-def]
-    """Return whether a partial came to the list `entry` with the event `number` (a sequence has room for one)."""
+    """Return whether a partial match entered the list `entry` with the event `number` (a sequence has room for one)."""
     tail = lists[entry, TAIL]
     return tail != NONE and partials[tail, ENTERED] == number
 
 
 @kernel_part
 def has_room(instance, partials, lists, counters, settings, matches):  # type: ignore[no-untyped-def]
-    """Return whether one more event of `instance` surely finds room for its partials and matches."""
+    """Return whether there is certainly room for the partials and matches of one more event of `instance`."""
     own = instance * settings[ELEMENTS]
     wanted = counters[LIVE] + lists[own, SEEDS] + lists[own, FRESH_SEEDS] + 1
     return wanted <= partials.shape[0] and counters[MATCHES] + wanted <= matches.shape[1]
@@ -74,10 +74,10 @@ def _row_at(cursor, events):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
-    """Prefetch the memory of instances whose events come soon.
+    """Prefetch the memory of instances with upcoming events.
 
-    There must be so many instances that it is not in the cache anyway. First come their lists, then the partials at
-    their heads, and what bounds these.
+    Call it only if there are so many instances that it is not in the cache anyway. Lists are requested first, then the
+    partials at their heads, and the bounds of these.
     """
     if state.lists.shape[0] < CHAIN_PREFETCH_MIN_LISTS or cursor + CHAIN_LIST_PREFETCH_EVENTS >= state.counters[ROWS]:
         return
@@ -103,7 +103,7 @@ def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def begin_batch(counters, settings, texts, whole):  # type: ignore[no-untyped-def]
-    """There are no matches yet, and each string of the batch that is null has its bit."""
+    """Clear the matches, and set the bit of each null string of the batch."""
     counters[MATCHES] = 0
     for slot in range(settings[ELEMENTS]):
         counters[FROM_BEFORE + slot] = 0
@@ -116,7 +116,7 @@ def begin_batch(counters, settings, texts, whole):  # type: ignore[no-untyped-de
 
 @kernel_part
 def _add_match(cursor, partial, row, last, partials, counters, matches):  # type: ignore[no-untyped-def]
-    """`partial`, completed by the event in `row` at element `last`, is the next match."""
+    """Append the match of `partial`, completed by the event in `row` at element `last`."""
     match = counters[MATCHES]
     counters[MATCHES] += 1
     matches[MATCH_CAUSE, match] = cursor
@@ -131,7 +131,7 @@ def _add_match(cursor, partial, row, last, partials, counters, matches):  # type
 
 @kernel_part
 def start_attempts(cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
-    """Record that the event in `row` passed the first element.
+    """Process the event in `row`, which passed the first element.
 
     Every empty partial that waits there becomes a partial with it.
     """
@@ -162,7 +162,7 @@ def start_attempts(cursor, row, time, instance, state, rules, events):  # type: 
 def in_time(partial, time, state, rules):  # type: ignore[no-untyped-def]
     """Return whether an event at `time` is no more than `within` newer than the first of `partial`.
 
-    Only partials that began late are asked: the others are given up in time.
+    This is only needed for partials that began late: others are dropped in time.
     """
     start = state.partials[partial, START]
     within = rules.settings[WITHIN]
@@ -171,7 +171,7 @@ def in_time(partial, time, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def advance(partial, element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
-    """Handle an event in `row` that passed `element` for `partial`: a match, or a newcomer at the next element."""
+    """Process an event in `row` that passed `element` for `partial`: emit a match, or advance to the next element."""
     last = rules.settings[ELEMENTS] - 1
     own = instance * rules.settings[ELEMENTS]
     unlink(partial, element, own + element, state, rules)

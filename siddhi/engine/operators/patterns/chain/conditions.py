@@ -1,4 +1,4 @@
-"""Parts of the compiled loops of chains: whether an event meets an element's conditions.
+"""Parts of the compiled loops of chains: test whether an event meets an element's conditions.
 
     price > 90 and symbol == e1.symbol and price > e1.price
     └─ test ─┘     └──── INDEXED ────┘     └── BOUNDED ───┘
@@ -102,7 +102,7 @@ def meets(element, row, partial, state, rules, events):  # type: ignore[no-untyp
 
 @kernel_part
 def key_of(element, row, rules, events):  # type: ignore[no-untyped-def]
-    """(whether anything can equal it, the key) of the event in `row` under the element's equality condition."""
+    """Return (whether anything can equal it, the key) of the event in `row` under the element's equality condition."""
     indexed = rules.elements[element, INDEXED]
     if indexed == NONE:
         return (True, np.int64(0))
@@ -114,7 +114,7 @@ def key_of(element, row, rules, events):  # type: ignore[no-untyped-def]
 def beats_bound(bounded, row, bound, rules, events):  # type: ignore[no-untyped-def]
     """Return whether the event in `row` can meet the ordering condition `bounded` with any partial.
 
-    `bound` is the value that it has to beat.
+    `bound` is the value that it has to exceed, or to be below.
     """
     column = rules.comparisons[bounded, EVENT_COLUMN]
     if events.whole[EVENT_NULLS, row] >> column + events.whole.shape[0] - EVENT_COLUMNS & 1:
@@ -124,7 +124,7 @@ def beats_bound(bounded, row, bound, rules, events):  # type: ignore[no-untyped-
 
 @kernel_part
 def tightened(bound, partial, bounded, state, rules):  # type: ignore[no-untyped-def]
-    """`bound` so that it takes in `partial`, which stays."""
+    """Return `bound` extended to include `partial`."""
     register = rules.comparisons[bounded, REGISTER]
     if state.partials[partial, NULLS] >> register + rules.settings[FRACTION_NULLS] & 1:
         return bound
@@ -136,9 +136,9 @@ def tightened(bound, partial, bounded, state, rules):  # type: ignore[no-untyped
 
 @seldom_part
 def widen(partial, comparison, bounds, place, first, state, rules):  # type: ignore[no-untyped-def]
-    """Make a bound take in `partial`: the least (for `>`) or greatest value an event has to beat.
+    """Extend a bound to include `partial`: the least (for `>`) or greatest value that an event is compared with.
 
-    `first` says that nothing else waits there.
+    `first` means that no other partial waits there.
     """
     register = comparison[REGISTER]
     upward = comparison[OPERATOR] >= GREATER

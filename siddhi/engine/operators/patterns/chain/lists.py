@@ -1,4 +1,4 @@
-"""Parts of the compiled loops of chains: where partial matches wait, and the loops that go over all of them.
+"""Parts of the compiled loops of chains: the lists in which partial matches wait, and loops over all of them.
 
 lists[instance, element]        head ⇄ p3 ⇄ p7 ⇄ p4 ⇄ tail
 table[element, hash(key)]              first ⇄ p3 ⇄ p4 ⇄ last        (p7 has another key)
@@ -65,16 +65,15 @@ from siddhi.engine.operators.patterns.chain.memory import (
 
 @kernel_part
 def place_of(element, instance, key, table):  # type: ignore[no-untyped-def]
-    """Return the place in `table` of the chain for `key`."""
+    """Return the position in `table` of the chain for `key`."""
     return mix(mix(np.int64(element), np.int64(instance)), np.int64(key)) & table.shape[1] - 1
 
 
 @kernel_part
 def _hook_in(partial, before, after, back, forth, partials, ends):  # type: ignore[no-untyped-def]
-    """Put `partial` between two neighbours (`NONE`.
+    """Insert `partial` between two neighbours (`NONE`: at an end) of a doubly linked list.
 
-    At an end) of a line whose ends are the first two of `ends`, and whose members have their neighbours in the columns
-    `back` and `forth`.
+    Its ends are the first two of `ends`; its members have their neighbours in the columns `back` and `forth`.
     """
     partials[partial, back] = before
     partials[partial, forth] = after
@@ -90,7 +89,7 @@ def _hook_in(partial, before, after, back, forth, partials, ends):  # type: igno
 
 @kernel_part
 def _hook_out(partial, back, forth, partials, ends):  # type: ignore[no-untyped-def]
-    """Take `partial` out of such a line."""
+    """Remove `partial` from such a list."""
     before, after = (partials[partial, back], partials[partial, forth])
     if before == NONE:
         ends[FIRST] = after
@@ -104,9 +103,9 @@ def _hook_out(partial, back, forth, partials, ends):  # type: ignore[no-untyped-
 
 @kernel_part
 def _comes_after(waiting, newcomer, updated, partials):  # type: ignore[no-untyped-def]
-    """Return whether `waiting` is a newer arrival than `newcomer`, or concerns another instance.
+    """Return whether `waiting` must stay after `newcomer`.
 
-    It came since the last look at the list and is later in time.
+    It arrived since the list was last read, and is later in time, or belongs to another instance.
     """
     if partials[waiting, INSTANCE] != partials[newcomer, INSTANCE]:
         return True
@@ -115,9 +114,10 @@ def _comes_after(waiting, newcomer, updated, partials):  # type: ignore[no-untyp
 
 @seldom_part
 def _chain_in(partial, entry, alone, updated, state, rules):  # type: ignore[no-untyped-def]
-    """Put `partial`, which waits in the list `entry`, where events find it.
+    """Insert `partial`, which waits in the list `entry`, into the chain where events find it.
 
-    `alone` says that it is alone there, as far as is known. Nothing happens when its key is null: nothing can equal it.
+    `alone` means that it is the only one there, as far as is known. Nothing happens when its key is null, since nothing
+    equals null.
     """
     element = state.partials[partial, ELEMENT]
     indexed, bounded = rules.elements[element, INDEXED], rules.elements[element, BOUNDED]
@@ -148,9 +148,9 @@ def _chain_in(partial, entry, alone, updated, state, rules):  # type: ignore[no-
 
 @kernel_part
 def link(partial, state, rules):  # type: ignore[no-untyped-def]
-    """`partial`, its element and instance set, waits in that element's list.
+    """Add `partial`, whose element and instance are set, to that element's list.
 
-    Behind all but later ones that came as recently.
+    It is inserted after all partials except later ones that arrived as recently.
     """
     entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
     updated = state.lists[entry, UPDATED]
@@ -172,7 +172,7 @@ def link(partial, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def unlink(partial, element, entry, state, rules):  # type: ignore[no-untyped-def]
-    """`partial`, which waited at `element` in the list `entry`, waits nowhere."""
+    """Remove `partial`, which waits at `element`, from the list `entry`."""
     after = state.partials[partial, NEXT]
     _hook_out(partial, PREVIOUS, NEXT, state.partials, state.lists[entry])
     if rules.settings[IS_SEQUENCE] == 1:
@@ -189,7 +189,7 @@ def unlink(partial, element, entry, state, rules):  # type: ignore[no-untyped-de
 
 @kernel_part
 def free(partial, partials, counters):  # type: ignore[no-untyped-def]
-    """`partial`, which waits nowhere, is gone; its row may be used again."""
+    """Free `partial`, which is in no list; its row may be reused."""
     partials[partial, ELEMENT] = NONE
     partials[partial, NEXT] = counters[FREE]
     counters[FREE] = partial
@@ -198,7 +198,7 @@ def free(partial, partials, counters):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def new(partials, counters):  # type: ignore[no-untyped-def]
-    """Return a partial match that is nowhere yet."""
+    """Allocate a partial match that is in no list."""
     partial = counters[FREE]
     if partial == NONE:
         partial = counters[UNUSED]
@@ -213,7 +213,7 @@ def new(partials, counters):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def fill(partial, element, row, state, rules, events):  # type: ignore[no-untyped-def]
-    """Record that the event in `row` stands in slot `element` of `partial`."""
+    """Set the event in `row` as slot `element` of `partial`."""
     state.partials[partial, REFERENCES + element] = row
     if state.partials[partial, TOUCHED] == 0:
         state.partials[partial, TOUCHED] = 1
@@ -237,11 +237,9 @@ def fill(partial, element, row, state, rules, events):  # type: ignore[no-untype
 
 @state_kernel
 def settle(kept, partials, touched, counters):  # type: ignore[no-untyped-def]
-    """Write to `kept` (3: partial, slot, event; room) every event of the finished batch that a live partial holds.
+    """Write every event of the finished batch that a live partial contains to `kept` (3: partial, slot, event; room).
 
-    Return how many.
-
-    From then on these partials say of that slot that its event is kept (`NONE`).
+    Return their number. From then on these partials mark the event of that slot as stored (`NONE`).
     """
     count = 0
     for place in range(counters[TOUCHES]):
@@ -273,7 +271,7 @@ def fill_table(state, rules):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def live_partials(out, state, rules):  # type: ignore[no-untyped-def]
-    """Write the live partials to `out`, list by list in order; return how many."""
+    """Write the live partials to `out`, list by list in order; return their number."""
     count = 0
     for entry in range(state.lists.shape[0]):
         partial = state.lists[entry, HEAD] if entry % rules.settings[ELEMENTS] else np.int64(NONE)
@@ -286,7 +284,7 @@ def live_partials(out, state, rules):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def relink(count, state, rules):  # type: ignore[no-untyped-def]
-    """Put partials 0 … count - 1, in the order of their lists, into empty `lists`."""
+    """Add partials 0 … count - 1, in the order of their lists, to empty `lists`."""
     for partial in range(count):
         entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
         before = state.lists[entry, TAIL]
@@ -304,7 +302,7 @@ def relink(count, state, rules):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def drop_partials(dropped, state, rules):  # type: ignore[no-untyped-def]
-    """Frees these live partials."""
+    """Free these live partials."""
     for place in range(dropped.shape[0]):
         partial = dropped[place]
         element = state.partials[partial, ELEMENT]
@@ -315,7 +313,7 @@ def drop_partials(dropped, state, rules):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def open_instances(opened, elements, lists):  # type: ignore[no-untyped-def]
-    """Begin the instances `opened`: nothing waits there but one empty partial at the first element."""
+    """Initialize the instances `opened`: one empty partial waits at the first element."""
     for place in range(opened.shape[0]):
         own = opened[place] * elements
         lists[own : own + elements] = NONE
@@ -326,7 +324,7 @@ def open_instances(opened, elements, lists):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def close_instances(closed, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial of the instances `closed`."""
+    """Free every partial of the instances `closed`."""
     for place in range(closed.shape[0]):
         for element in range(1, rules.settings[ELEMENTS]):
             entry = closed[place] * rules.settings[ELEMENTS] + element

@@ -1,4 +1,4 @@
-"""Where chains of plain elements keep their partial matches: the arrays that their compiled loops work on.
+"""The memory of chains of plain elements: the arrays of their compiled loops.
 
 A partial match is a row of two arrays. It stands in the list of the element where it waits (one list per partition
 instance and element, in the order in which an event is offered to them) and, where a pattern's element has an equality
@@ -80,9 +80,10 @@ COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
 
 
 def in_lines(rows: int, columns: int, fill: int) -> Int64Array:
-    """Return an array of (`rows`, `columns`), full of `fill`, that begins with a line of the cache.
+    """Return an array of (`rows`, `columns`), filled with `fill`, that is aligned to a cache line.
 
-    Of very many rows each event meets one that was not touched for long, and waits for no more lines than it must.
+    With very many rows, each event uses a row that is not in the cache; alignment minimizes the number of lines it must
+    load.
     """
     block: Int64Array = np.full(rows * columns + CACHE_LINE_NUMBERS - 1, fill, dtype=np.int64)
     start = -(int(block.ctypes.data) // block.itemsize) % CACHE_LINE_NUMBERS
@@ -90,7 +91,7 @@ def in_lines(rows: int, columns: int, fill: int) -> Int64Array:
 
 
 def more_lines(array: Int64Array, rows: int, fill: int) -> Int64Array:
-    """`array` itself when it has so many rows, else a copy of at least twice the size, filled up with `fill`."""
+    """Return `array` itself when it has so many rows, else a copy of at least twice the size, extended with `fill`."""
     if rows <= len(array):
         return array
     larger = in_lines(max(rows, 2 * len(array), CACHE_LINE_NUMBERS), array.shape[1], fill)
@@ -99,19 +100,19 @@ def more_lines(array: Int64Array, rows: int, fill: int) -> Int64Array:
 
 
 def whole_lines(columns: int) -> int:
-    """Return the next number of columns that is a multiple of a line."""
+    """Return `columns` rounded up to a multiple of a cache line."""
     return -(-columns // CACHE_LINE_NUMBERS) * CACHE_LINE_NUMBERS
 
 
 class ChainState(NamedTuple):
-    """What outlives a batch, and room for results.
+    """The state between batches, and room for results.
 
-    `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances ×
-    elements, 4) and `table` (elements, places, 2) say where they wait; the first of the lists of each instance says how
-    far that is. `chain_bounds` (elements × places) and `list_bounds` (instances × elements) bound what waits in a chain
-    and in a list that has no chains. `touched` holds the partials that refer to rows of the batch, `matches`
-    (2 + elements, room) the matches: place of the row, partial, and per slot an event or `NONE` for one kept from
-    before.
+    `partials` (room, columns) and `floats` (room, float registers) are the partial matches; `lists` (instances ×
+    elements, 4) and `table` (elements, places, 2) contain their positions in lists and chains, and the first of the
+    lists of each instance contains its progress. `chain_bounds` (elements × places) and `list_bounds` (instances ×
+    elements) are the bounds of chains, and of lists without chains. `touched` contains the partials that refer to rows
+    of the batch, `matches` (2 + elements, room) the matches: position of the row, partial, and for each slot an event
+    or `NONE` for one from an earlier batch.
     """
 
     partials: Int64Array
@@ -126,10 +127,10 @@ class ChainState(NamedTuple):
 
 
 class ChainRules(NamedTuple):
-    """The chain itself.
+    """The definition of the chain.
 
-    `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`; `texts`: the whole-number
-    columns that hold codes of strings.
+    `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`; `texts`: the integer
+    columns that contain codes of strings.
     """
 
     settings: Int64Array
@@ -143,11 +144,11 @@ class ChainRules(NamedTuple):
 
 
 class ChainEvents(NamedTuple):
-    """Room for the events of one batch, as many as `counters[ROWS]` says, those of several sources end to end.
+    """Room for the events of one batch, as many as `counters[ROWS]`, those of several sources one after the other.
 
     `order` is the event at each position of the common order; it is empty if the events of a single source are in
-    order. `whole` (4 + columns, room) holds time, partition instance, source and a bit for each column that is null,
-    then the whole numbers that conditions look at, `fractions` (columns, room) the fractions.
+    order. `whole` (4 + columns, room) contains time, partition instance, source and a bit for each null column, then
+    the integers that conditions read; `fractions` (columns, room) contains the floats.
     """
 
     order: Int64Array

@@ -1,7 +1,7 @@
 """The compiled loop of patterns: `every e1 -> e2 -> …`.
 
-For each event, in turn: what is too old goes, what came since the element was last fed begins to count, and the event
-is offered to the elements that its stream feeds, the last one first.
+For each event in turn, expired partials are dropped, partials that arrived since the element was last fed become
+active, and the event is offered to the elements that its stream feeds, the last one first.
 
     lists[instance, element]   ● ● ● ● │ ○ ○          ● waiting  ○ came since (`FRESH`)
                                └ oldest first: expiry stops at the first ● that is live; every ○ is looked at
@@ -62,10 +62,10 @@ from siddhi.engine.operators.patterns.chain.memory import (
 
 @seldom_part
 def _expire_fresh(element, entry, latest, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial that came to a list since its element was last fed and whose time is over at `latest`.
+    """Free every partial that arrived since its element was last fed and has expired at `latest`.
 
-    Say whether there was one. Behind the first element these are sorted by `START`: all behind one that was not late
-    have at least as much time as it.
+    Return whether there was one. After the first element these are sorted by `START`: all partials after one that was
+    not late expire no earlier.
     """
     within = rules.settings[WITHIN]
     lost = False
@@ -91,11 +91,11 @@ def _expire_fresh(element, entry, latest, state, rules):  # type: ignore[no-unty
 
 @kernel_part
 def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
-    """Frees partials whose time is over.
+    """Free expired partials.
 
-    The instance's time has moved on to `latest`, by more than `within` since their first event came. Of those that wait
-    these are the first until one is live, and of those that came since the element was last fed all. An `every` scope
-    that lost one starts again.
+    The instance's time has advanced to `latest`, by more than `within` since their first event arrived. Waiting ones
+    are freed until the first live one, and all expired ones among those that arrived since the element was last fed. An
+    `every` scope that lost one restarts.
     """
     within = rules.settings[WITHIN]
     own = instance * rules.settings[ELEMENTS]
@@ -124,7 +124,7 @@ def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
-    """Prepare for an event of `source` at `time`: drop what is too old, have what came before wait for it."""
+    """Prepare for an event of `source` at `time`: drop expired partials, and activate those from earlier events."""
     own = instance * rules.settings[ELEMENTS]
     state.lists[own, NUMBER] += 1
     if rules.settings[WITHIN] >= 0:
@@ -145,7 +145,7 @@ def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyp
 
 @kernel_part
 def _offer(element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
-    """Offers the event in `row`, which meets the filters on itself, to the partials at `element` of a pattern."""
+    """Offer the event in `row`, which meets its own filters, to the partials at `element` of a pattern."""
     comparable, key = key_of(element, row, rules, events)
     if not comparable:
         return
@@ -201,12 +201,10 @@ def run_pattern(  # type: ignore[no-untyped-def]
     whole,
     fractions,
 ):
-    """Take the events of a batch through a pattern from place `counters[CURSOR]` on.
+    """Process the events of a batch in a pattern from position `counters[CURSOR]` on.
 
-    The arguments are those of `ChainState`, `ChainRules` and `ChainEvents`.
-
-    Returns False before an event for which the room in `partials` or `matches` might not do; the caller makes room and
-    calls again.
+    The arguments are those of `ChainState`, `ChainRules` and `ChainEvents`. Returns False before an event for which the
+    room in `partials` or `matches` may be insufficient; the caller makes room and calls again.
     """
     state = ChainState(partials, floats, lists, list_bounds, table, chain_bounds, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)

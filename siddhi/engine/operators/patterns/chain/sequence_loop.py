@@ -1,6 +1,7 @@
-"""The compiled loop of sequences: `every e1, e2, …`, neighbours only.
+"""The compiled loop of sequences: `every e1, e2, …`, adjacent events only.
 
-An event either brings a partial match one element on or ends it; each element has room for one newcomer an event.
+An event either advances a partial match by one element or ends it; each element has room for one newcomer for each
+event.
 
     events    a    b    c
               e1 → e2 → match
@@ -49,7 +50,7 @@ from siddhi.engine.operators.patterns.chain.memory import (
 
 @seldom_part
 def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
-    """Free every partial of a sequence whose time is over, as `pattern_loop` does for patterns."""
+    """Free every expired partial of a sequence, as `pattern_loop` does for patterns."""
     for element in range(1, rules.settings[ELEMENTS]):
         entry = instance * rules.settings[ELEMENTS] + element
         partial = state.lists[entry, HEAD]
@@ -63,7 +64,7 @@ def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _leave_behind(instance, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial that the event before this one did not bring forward."""
+    """Free every partial that the previous event did not advance."""
     own = instance * rules.settings[ELEMENTS]
     number = state.lists[own, NUMBER]
     for element in range(1, rules.settings[ELEMENTS]):
@@ -78,9 +79,9 @@ def _leave_behind(instance, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
-    """Everything is settled for an event at `time`: only what the event before brought forward waits for it.
+    """Prepare for an event at `time`: only partials that the previous event advanced wait for it.
 
-    The first element waits once, or again under `every`.
+    The first element waits once, or repeatedly under `every`.
     """
     own = instance * rules.settings[ELEMENTS]
     state.lists[own, NUMBER] += 1
@@ -88,7 +89,7 @@ def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
     if state.counters[LIVE] > 0:
         if rules.settings[WITHIN] >= 0:
             _expire(instance, latest, state, rules)
-        if rules.offers.shape[0] > 1:  # of a single stream every event took all partials on, or away
+        if rules.offers.shape[0] > 1:  # with a single stream every event advances or ends all partials
             _leave_behind(instance, state, rules)
     seeds = state.lists[own, FRESH_SEEDS]
     if seeds == 0 and rules.settings[SCOPE_END] != NONE:
@@ -99,7 +100,7 @@ def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _offer(element, passed, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
-    """Offers the event in `row` to the partials at `element` of a sequence; those that it does not pass are gone."""
+    """Offer the event in `row` to the partials at `element` of a sequence; those that do not match are freed."""
     own = instance * rules.settings[ELEMENTS]
     partial = state.lists[own + element, HEAD]
     while partial != NONE:
@@ -136,7 +137,7 @@ def run_sequence(  # type: ignore[no-untyped-def]
     whole,
     fractions,
 ):
-    """Take the events of a batch through a sequence, as `run_pattern` does through a pattern."""
+    """Process the events of a batch in a sequence, as `run_pattern` does in a pattern."""
     state = ChainState(partials, floats, lists, list_bounds, table, chain_bounds, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
     events = ChainEvents(order, whole, fractions)

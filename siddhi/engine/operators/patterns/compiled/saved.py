@@ -29,7 +29,7 @@ from siddhi.language.ast import AttributeType
 
 
 class MachineWriter:
-    """Writes the state of all instances; events, chains and partial matches are numbered as they are met."""
+    """Writes the state of all instances; events, chains and partial matches are numbered on first encounter."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class MachineWriter:
         }
 
     def _alarms(self) -> dict[tuple[int, int], list[int]]:
-        """Return the times of the alarms by instance and place, in the order in which they will come."""
+        """Return the times of the alarms by instance and place, in the order in which they will fire."""
         count = int(self._m.counters[at.ALARMS])
         alarms = self._m.alarms[:count]
         found: dict[tuple[int, int], list[int]] = {}
@@ -171,7 +171,7 @@ class MachineWriter:
 
 
 class MachineReader:
-    """Makes the memory of the instances of a saved state."""
+    """Builds the memory of the instances of a saved state."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class MachineReader:
         self._pool = pool
 
     def memory(self, state: State, empty: at.Memory, places: Sequence[int]) -> at.Memory:
-        """Return the memory that `state` describes; `empty` is that of no instances."""
+        """Return the memory described by `state`; `empty` is the memory without instances."""
         waiting = [
             (key, place, fresh, partial)
             for key, elements, _ in state["instances"]
@@ -221,7 +221,7 @@ class MachineReader:
     def _keep_events(
         self, tables: Sequence[State], memory: at.Memory, first: int, places: Sequence[int]
     ) -> dict[int, int]:
-        """Keep the events of the tables; return the number of the first one of each place."""
+        """Store the events of the tables; return the number of the first one of each place."""
         firsts = {}
         for slot, table in enumerate(tables):
             firsts[places[slot]] = first
@@ -293,7 +293,7 @@ class MachineReader:
 
 
 def _keep_chain(memory: at.Memory, chain: int, events: Sequence[int], chunks: int) -> int:
-    """Write the events of a chain into the chunks from `chunks` on; return the first that is not used."""
+    """Write the events of a chain into the chunks from `chunks` on; return the first unused chunk."""
     count = 1 + (len(events) - 1) // at.CHUNK_SIZE
     memory.chains[chain] = [chunks, chunks + count - 1, len(events)]
     for number in range(count):
@@ -307,7 +307,7 @@ def _keep_chain(memory: at.Memory, chain: int, events: Sequence[int], chunks: in
 
 @state_kernel
 def wait_again(m, waiting):  # type: ignore[no-untyped-def]
-    """Partial matches wait where they waited when they were saved: (instance, place, whether fresh, partial)."""
+    """Restore the lists of waiting partials: (instance, place, whether fresh, partial)."""
     stride = m[at.ELEMENT_COUNT] + 1
     for row in range(m[at.LIST_ROWS]):
         if row % stride != stride - 1:

@@ -1,4 +1,4 @@
-"""Sliding windows whose events leave one by one, each when its time is over.
+"""Sliding windows that events leave one by one when their time is over.
 
     T = 10      in order       times  1  4  6 │ 9          the oldest row is the next to leave: a queue is enough
                 out of order   times  1  60 6 │ 4          a heap tells which is the next to leave
@@ -24,18 +24,18 @@ from siddhi.engine.operators.windows.base.sliding import SlidingWindow
 from siddhi.engine.tuning import INITIAL_HEAP_ROWS, MAX_EXPIRED_ROWS
 
 TIME, SEQUENCE = 0, 1
-"""The lines of a heap, (2, capacity): the times of rows and their sequence numbers, the least time in front, of equal
-times the one that came first."""
+"""The lines of a heap, (2, capacity): the times of rows and their sequence numbers; the earliest time is first, among
+equal times the first arrival."""
 FIRST, COUNT, NEWEST = 0, 1, 2
-"""The lines of a window: the oldest row held, where there is no heap; how many rows are in the heap; the newest time of
-all that came, where that drives events out."""
+"""The state of a window: the oldest stored row, if there is no heap; the number of rows in the heap; the newest time of
+all arrivals, if that expires events."""
 _NO_HEAP: Int64Array = np.zeros((2, 0), INT64)
 LONG_AGO = np.iinfo(np.int64).min
 
 
 @state_kernel
 def ascends(times, least):  # type: ignore[no-untyped-def]
-    """Return whether no time lies before the one in front of it, or before `least`."""
+    """Return whether no time is less than the previous one, or than `least`."""
     for place in range(len(times)):
         if times[place] < least:
             return False
@@ -86,7 +86,7 @@ def heap_out(heap, count):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def next_to_leave(lines, heap, end):  # type: ignore[no-untyped-def]
-    """Return the sequence number of the row that is the next to leave of those before `end`, -1 when none is held."""
+    """Return the sequence number of the next row before `end` to leave, -1 when there is none."""
     if heap.shape[1] > 0:
         return heap[SEQUENCE, 0] if lines[COUNT] > 0 else np.int64(-1)
     return lines[FIRST] if lines[FIRST] < end else np.int64(-1)
@@ -94,7 +94,7 @@ def next_to_leave(lines, heap, end):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def leave(lines, heap):  # type: ignore[no-untyped-def]
-    """Note that the row is gone."""
+    """Remove the row."""
     if heap.shape[1] > 0:
         heap_out(heap, lines[COUNT])
         lines[COUNT] -= 1
@@ -104,16 +104,16 @@ def leave(lines, heap):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def come(lines, heap, sequence, time):  # type: ignore[no-untyped-def]
-    """Hold a row."""
+    """Store a row."""
     if heap.shape[1] > 0:
         heap_in(heap, lines[COUNT], time, sequence)
         lines[COUNT] += 1
 
 
 class ByTimeWindow(SlidingWindow):
-    """Events leave when `duration` has gone by since their times, the oldest time first.
+    """Emits events as expired `duration` after their times, the oldest time first.
 
-    In order the rows held are those from `lines[FIRST]` on, and the heap has no room; else it has them.
+    In order, the stored rows are those from `lines[FIRST]` on, and the heap is empty; otherwise it contains them.
     """
 
     def __init__(self, duration: int, store: RowStore) -> None:
@@ -128,18 +128,18 @@ class ByTimeWindow(SlidingWindow):
 
     @abstractmethod
     def run(self, rows: EventBatch, start: int, step: Step, out: Int64Array) -> int:
-        """Fill `out` with what `let_out` gives for `rows`, which are in the store from `start` on.
+        """Fill `out` with the output of `let_out` for `rows`, which are in the store from `start` on.
 
-        Return how many rows that is.
+        Return the number of rows.
         """
 
     @property
     def in_order(self) -> bool:
-        """Whether the rows held are in order."""
+        """Whether the stored rows are in order."""
         return not self.heap.shape[1]
 
     def stays_in_order(self, times: Int64Array) -> bool:
-        """Return whether the rows held are in order, and still are when rows of these times come."""
+        """Return whether the stored rows are in order, and stay so when rows with these times arrive."""
         if not self.in_order or not len(times):
             return self.in_order
         newest = self.store.end - 1
@@ -147,7 +147,7 @@ class ByTimeWindow(SlidingWindow):
         return bool(ascends(times, int(self.times()[newest - self.store.offset]) if held else LONG_AGO))
 
     def take_in(self, rows: EventBatch, times: Int64Array, step: Step) -> tuple[Int64Array, int]:
-        """As `let_out`, for `rows` that have these times."""
+        """As `let_out`, for `rows` with these times."""
         if not self.in_order:
             self._close_up()
         if self.in_order and not self.stays_in_order(times):
@@ -170,28 +170,28 @@ class ByTimeWindow(SlidingWindow):
         return np.sort(self.heap[SEQUENCE, : int(self.lines[COUNT])])
 
     def _fill_heap(self, sequences: Int64Array) -> None:
-        """Have these rows, and no others, in the heap."""
+        """Set the contents of the heap to these rows."""
         times = self.times()[sequences - self.store.offset]
         place = np.argsort(times, kind="stable")
         self.heap = _with_room(np.array([times[place], sequences[place]], dtype=INT64), len(sequences) + 1)
         self.lines[COUNT] = len(sequences)
 
     def _close_up(self) -> None:
-        """Move the rows held side by side in the store, unless few gone ones lie between them."""
+        """Move the stored rows together, unless few removed ones are between them."""
         count = int(self.lines[COUNT])
         if not count or len(self.store) > 2 * count + MAX_EXPIRED_ROWS:
             self.store.keep(self.visible())
             self._look()
 
     def _look(self) -> None:
-        """Record that the rows held are all that are in the store: they are in order, or go into a heap."""
+        """Treat all rows in the store as stored: keep them in order, or in a heap."""
         self.heap, self.lines[FIRST] = _NO_HEAP, self.store.first
         sequences = self.visible()
         if not ascends(self.times()[sequences - self.store.offset], LONG_AGO):
             self._fill_heap(sequences)
 
     def next_time(self) -> int | None:
-        """Return the time of the row that is the next to leave, None when none is held."""
+        """Return the time of the next row to leave, None when there is none."""
         if not self.in_order:
             return int(self.heap[TIME, 0]) if self.lines[COUNT] else None
         first = int(self.lines[FIRST])
@@ -216,7 +216,7 @@ class ByTimeWindow(SlidingWindow):
 
 
 def _with_room(heap: Int64Array, rows: int) -> Int64Array:
-    """`heap`, or a larger one with the same rows that has room for so many."""
+    """Return `heap`, or a larger one with the same rows that has room for so many."""
     if rows <= heap.shape[1]:
         return heap
     larger: Int64Array = np.empty((2, max(2 * heap.shape[1], rows, INITIAL_HEAP_ROWS)), INT64)

@@ -1,4 +1,4 @@
-"""Windows that cut the events into batches, each of which goes out as a whole.
+"""Windows that divide events into batches, which are emitted as a whole.
 
     rows   a    b    c    d    e    f
     cuts          │              │             a cut stands before the first row of the next batch
@@ -26,40 +26,40 @@ from siddhi.engine.operators.windows.base.emission import emit, emitted, new_emi
 from siddhi.engine.operators.windows.base.window import WindowContext, WindowOperator
 
 ROWS, ORDER, CLOCK, STAMP = 0, 1, 2, 3
-"""The lines of cuts, an int64 array (4, n): how many rows of the events at hand stand before the cut, order and clock
-of what makes the batch go out, and the timestamp of what expires with it."""
+"""The lines of cuts, an int64 array (4, n): the number of current rows before the cut, order and clock of the cause,
+and the timestamp of rows that expire then."""
 NO_CUTS: Int64Array = np.zeros((4, 0), dtype=np.int64)
 
 FIRST, OPENED, LOOKED = 0, 1, 2
-"""Lines of a window's state: [FIRST, OPENED) is the last batch, the rest the one in progress. Somebody has looked at
-the rows before LOOKED: they expire with their own time."""
+"""The state of a window: [FIRST, OPENED) is the last batch, the rest the one in progress. Rows before LOOKED were read:
+they expire with their own time."""
 
 
 class Cutter(ABC):
-    """Says where batches end.
+    """Determines the ends of batches.
 
-    `expired` says whether batches are kept to expire with the next, `notes_looks` whether rows that were seen expire
-    with their own time.
+    `expired` means that batches are stored to expire with the next, `notes_looks` that rows that were read expire with
+    their own time.
     """
 
     expired: bool
     notes_looks = True
 
     def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
-        """Return the rows of `batch` that can be cut; others are booked as failed."""
+        """Return the rows of `batch` that can be cut; the others are recorded as failed."""
         return batch
 
     @abstractmethod
     def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
-        """Return the cuts that `batch` and the timers of `step` make.
+        """Return the cuts for `batch` and the timers of `step`.
 
         `last` rows are in the last batch and `opened` in the one in progress.
         """
 
     def ends_none(self, values: Mapping[str, AnyArray], rows: int, opened: int) -> bool:
-        """Return whether it is known at a glance that none of `rows` rows with these `values` ends a batch.
+        """Return whether a quick test shows that none of `rows` rows with these `values` ends a batch.
 
-        `opened` rows are in the batch in progress. Nothing has to be remembered of the rows then.
+        `opened` rows are in the batch in progress. The rows then need not be stored in the cutter.
         """
         return False
 
@@ -68,20 +68,19 @@ class Cutter(ABC):
         return None
 
     def snapshot(self) -> State:
-        """Return what is remembered besides rows."""
+        """Return the state besides rows."""
         return None
 
     def restore(self, state: State) -> None:  # noqa: B027 - most remember nothing
-        """Restore what `snapshot` gave."""
+        """Restore the state from `snapshot`."""
 
 
 @kernel_part
 def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
-    """Return the end of the batch that `time` falls into, counted from `start`.
+    """Return the end of the batch that contains `time`, counted from `start`.
 
-    Before `start` the end after the next one.
-
-    So the first batch reaches to a start that lies ahead when that is less than `duration` away.
+    Before `start`, return the end after the next one. So the first batch reaches to a future start if that is less than
+    `duration` away.
     """
     past = time - start
     within = past - past // duration * duration
@@ -111,10 +110,10 @@ def _emit_batches(cuts, expired, state, begin, stamps, offset, out):  # type: ig
 
 
 class CuttingWindow(WindowOperator):
-    """Lets each batch out whole at its end; the batch before expires with it."""
+    """Emits each batch as a whole at its end; the previous batch expires with it."""
 
     expires_if_wanted = True
-    tells_moves = True
+    reports_moves = True
 
     def __init__(self, context: WindowContext, cutter: Cutter) -> None:
         self.cutter = cutter
@@ -156,7 +155,7 @@ class CuttingWindow(WindowOperator):
 
 
 class TimedCuttingWindow(CuttingWindow):
-    """One whose cutter has timers."""
+    """A cutting window whose cutter has timers."""
 
     def next_deadline_ms(self) -> int | None:
         return self.cutter.next_deadline_ms() if len(self.store) else None

@@ -1,4 +1,4 @@
-"""What window kernels write and how it becomes a batch."""
+"""The output of window kernels, and its conversion to a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEQUENCE is the row's number in the window's store; CHUNK grows from one chunk t
 
 
 def new_emission(capacity: int) -> Int64Array:
-    """Room for `capacity` output rows."""
+    """Return an emission with room for `capacity` output rows."""
     return np.empty((6, capacity), INT64)
 
 
@@ -48,7 +48,7 @@ def emit(out, count, sequence, kind, timestamp, order, clock, chunk):  # type: i
 
 @kernel_part
 def timer_order(clocks, due, set_at_order):  # type: ignore[no-untyped-def]
-    """`Step.timer_order` for kernels."""
+    """As `Step.timer_order`, for kernels."""
     before, behind = 0, len(clocks)
     while before < behind:
         middle = (before + behind) // 2
@@ -63,7 +63,7 @@ def timer_order(clocks, due, set_at_order):  # type: ignore[no-untyped-def]
 def timer_clock(clocks, due, order, floor):  # type: ignore[no-untyped-def]
     """Return the clock when a timer due at `due` fires at `order`.
 
-    Its own time, or the clock then if that is past already.
+    It is the due time, or the clock at `order` if the due time is past.
     """
     before = order // 2 - 1
     return max(due, floor if before < 0 else clocks[before])

@@ -18,7 +18,7 @@ class SlidingWindow(WindowOperator):
     between. The rows in its store have sequence numbers, so that joins need no copy of them.
     """
 
-    tells_moves = True
+    reports_moves = True
 
     def keeps_order(self, batch: EventBatch) -> bool:
         """Return whether the stored rows will leave in the order in which they arrived.

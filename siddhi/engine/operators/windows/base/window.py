@@ -72,7 +72,7 @@ class WindowOperator(Operator):
     """
 
     expires_if_wanted = False
-    tells_moves = False
+    reports_moves = False
     """Whether a read shows exactly the rows that were emitted as current and not yet as expired."""
     keeps_moves = False
     """Whether `moves` keeps the last output."""

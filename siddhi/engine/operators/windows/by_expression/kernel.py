@@ -1,7 +1,7 @@
-"""The loop of windows by an expression, for n instances with common aggregates.
+"""The loop of expression windows, for n instances with common aggregates.
 
-The open rows of an instance are those that its expression is asked about, its last batch are those that a batch window
-let out and that have not expired. `TOTAL` says how many of the open rows were seen.
+The open rows of an instance are those that its expression covers; its last batch are those that a batch window emitted
+and that have not expired. `TOTAL` is the number of open rows that were read.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ from siddhi.engine.operators.windows.keyed.layout import (
 from siddhi.engine.operators.windows.keyed.parts import append, emit, open_rows_last, release, take_out
 
 _CAME, _GONE, _RESET, _AGAIN = range(4)
-"""Why the expression is asked: for an event that comes; for the oldest that leaves; for the event that ends a batch,
-which resets the aggregates, and then for the same event again."""
+"""The reason for evaluating the expression: an event that arrives; the oldest that leaves; the event that ends a batch,
+which resets the aggregates, and then the same event again."""
 
 
 @seldom_part
 def _accumulate(move, moves, number, plan, arguments, sums, nodes, table, pool, results, known):  # type: ignore[no-untyped-def]
-    """Have an aggregate follow a move and write its value."""
+    """Update an aggregate by a move and write its value."""
     moves[0] = move
     kind = plan[number, KIND]
     if kind == COUNT:
@@ -111,7 +111,7 @@ def _expire_open(run, rows, cells, owner, out):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _let_out(run, rows, cells, owner, trigger, out):  # type: ignore[no-untyped-def]
-    """Expire the last batch and put the open rows in its place; those that were seen pass and never expire."""
+    """Expire the last batch and replace it by the open rows; those that were read are emitted and never expire."""
     _expire_last(run, rows, cells, owner, out)
     while cells[owner, TOTAL] > 0 and cells[owner, HEAD] >= 0:
         slot = cells[owner, HEAD]
@@ -129,10 +129,10 @@ def _let_out(run, rows, cells, owner, trigger, out):  # type: ignore[no-untyped-
 
 @seldom_part
 def _end_batch(streams, run, rows, cells, owner, slot, included, out):  # type: ignore[no-untyped-def]
-    """End the batch of the rows in front of `slot`, which is the last of it if `included`, else opens the next."""
+    """End the batch of the rows before `slot`, which is the last of it if `included`, else opens the next."""
     take_out(cells, owner, rows, slot)
     clock = run[CLOCK_NOW]
-    if cells[owner, HEAD] < 0:  # nothing is in front of it: it expires before it comes, and is not held
+    if cells[owner, HEAD] < 0:  # nothing precedes it: it expires before it is emitted, and is not stored
         _expire_last(run, rows, cells, owner, out)
         emit(run, out, slot, EXPIRED, clock)
         release(run, rows, slot)
@@ -170,11 +170,11 @@ def walk_by_expression(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, P
     plan, arguments, sums, nodes, table, pool, moves, results, known,
     inputs, inputs_f, inputs_valid, whole, fractions, null_marks, row_cells, row_cells_f, row_cells_f4, row_valid, out,
 ):  # fmt: skip
-    """Take the rows in `slots` in turn.
+    """Process the rows in `slots` in turn.
 
-    `included` says of each row whether it belongs to the batch that it ends. `values` and `valid` have the values of
-    rows by slot. From `plan` to `known` is what the aggregates are (`siddhi.engine.operators.aggregates`), with one
-    place for a move and for results; what follows is room for the program.
+    `included` marks rows that belong to the batch that they end. `values` and `valid` have the values of rows by slot.
+    The arguments from `plan` to `known` are those of the aggregates (`siddhi.engine.operators.aggregates`), with room
+    for one move and its results; the following ones are scratch memory of the program.
     """
     batches, streams = settings[BATCHES] != 0, settings[STREAMS] != 0
     row, state = np.int64(-1), np.int64(_CAME)

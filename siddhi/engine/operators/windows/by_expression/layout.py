@@ -10,7 +10,7 @@ SOURCE, NUMBER = range(2)
 FIRST_AGGREGATE, END_AGGREGATE, FIRST_LOAD, END_LOAD, FIRST_LINE, END_LINE, WHEN_TRUE, WHEN_FALSE = range(8)
 """Columns of sides."""
 TRUE, FALSE = -1, -2
-"""In place of a side that follows: the expression is true, or it is false."""
+"""Instead of a following side: the result is true, or false."""
 
 STREAMS, BATCHES = range(2)
-"""Places of the settings: whether events of a batch pass at once, and whether the window is one of batches."""
+"""Indexes of the settings: whether events of a batch are emitted at once, and whether the window is one of batches."""

@@ -19,7 +19,7 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.strings import NULL_CODE
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.operators.aggregates.accumulators import Accumulation, accumulation_of
-from siddhi.engine.operators.base.operator import RowsLeave
+from siddhi.engine.operators.base.operator import RemovalOrder
 from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
 from siddhi.engine.operators.expressions import register_kernel as code
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
@@ -132,7 +132,7 @@ class ConditionProgram(RegisterProgram):
         return node
 
     def _aggregate(self, call: model.Aggregate) -> int:
-        member = accumulation_of(call, RowsLeave.IN_ANY_ORDER)
+        member = accumulation_of(call, RemovalOrder.IN_ANY_ORDER)
         if member is None or len(call.arguments) > 1:
             raise NoProgramError(f"'{call.name}' runs in Python")
         argument = 0

@@ -1,4 +1,4 @@
-"""What windows do that let batches out, for n keys."""
+"""The operations of batch windows, for n keys."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from siddhi.engine.operators.windows.keyed.parts import (
 
 @seldom_part
 def expire_last(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untyped-def]
-    """Drop the last batch, and expire it if somebody wants that."""
+    """Drop the last batch; emit it as expired if requested."""
     if param[EXPIRES]:
         slot = cells[owner, LAST_HEAD]
         while slot >= 0:
@@ -66,7 +66,7 @@ def expire_last(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-
 
 @seldom_part
 def flush(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untyped-def]
-    """Expire the last batch, and emit the one in progress, which is then the last."""
+    """Expire the last batch, and emit the one in progress, which becomes the last."""
     run[CHUNK_NOW] += 1
     expire_last(param, run, rows, cells, owner, stamp, out)
     slot = cells[owner, HEAD]
@@ -82,9 +82,9 @@ def flush(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untype
 
 @seldom_part
 def _stream_by_length(param, run, rows, cells, owner, slot, out):  # type: ignore[no-untyped-def]
-    """Every row passes at once.
+    """Emit every row at once.
 
-    The second of a batch stands in for the reset that ends it, in the very first batch the first.
+    The reset that ends a batch has the values of its second row, in the very first batch of its first.
     """
     clock = run[CLOCK_NOW]
     if param[LENGTH] <= 0:
@@ -110,7 +110,7 @@ def _stream_by_length(param, run, rows, cells, owner, slot, out):  # type: ignor
 
 @seldom_part
 def end_streamed(param, run, rows, cells, owner, stamp, out):  # type: ignore[no-untyped-def]
-    """End a batch whose rows have passed."""
+    """End a batch whose rows have been emitted."""
     first = cells[owner, HEAD]
     apart = run[ROW_ORDER] != run[ORDER_NOW] or run[ROW_CLOCK] != run[CLOCK_NOW]
     if apart or run[ROW_INSTANCE] != run[INSTANCE_NOW] or not run[BEGUN]:
@@ -142,7 +142,7 @@ def _in_by_time(param, run, rows, cells, timers, owner, slot, goes_on, step_cloc
     if boundary != NEVER and cells[owner, COUNT] + cells[owner, LAST_COUNT] > 0:
         due = timer_order(step_clocks, boundary, -1)
         ends_now = due == order and timer_clock(step_clocks, boundary, due, floor) == clock
-    if not ends_now:  # else its timer is about to fire
+    if not ends_now:  # otherwise its timer is about to fire
         if boundary == NEVER:
             boundary = batch_end(clock, param[ORIGIN], span) if param[ALIGNED] else clock + span
         elif boundary <= clock:
@@ -157,7 +157,7 @@ def _in_by_time(param, run, rows, cells, timers, owner, slot, goes_on, step_cloc
             run[BEGUN] = 1
         emit(run, out, slot, CURRENT, rows[STAMP, slot])
     if clock >= boundary and not goes_on:
-        clear_timer(cells, owner)  # that of the batch which this row ends
+        clear_timer(cells, owner)  # the end of the batch that this row ends
         end_by_time(param, run, rows, cells, timers, owner, out)
     else:
         set_timer(run, cells, timers, owner, boundary)
@@ -179,10 +179,10 @@ def _in_by_attribute(param, run, rows, cells, keys, owner, slot, out):  # type: 
 
 @seldom_part
 def let_piece_out(param, run, rows, cells, owner, out):  # type: ignore[no-untyped-def]
-    """Emit what came of a chunk since the last piece.
+    """Emit the rows of a chunk since the last piece.
 
-    `TOP` is its first row, `PLACE` that of the piece before, which stands in for the reset, `TOTAL` how many rows it
-    has; `FLAG` says that somebody saw the last batch.
+    `TOP` is its first row, `PLACE` that of the previous piece, whose values the reset has, `TOTAL` its number of rows;
+    `FLAG` means that the last batch was read.
     """
     gone = cells[owner, LAST_HEAD]
     while gone >= 0:
@@ -202,7 +202,7 @@ def let_piece_out(param, run, rows, cells, owner, out):  # type: ignore[no-untyp
 
 @seldom_part
 def end_chunk(param, run, rows, cells, owner, out):  # type: ignore[no-untyped-def]
-    """End a chunk, which is the last batch."""
+    """End a chunk, which becomes the last batch."""
     if cells[owner, TOTAL] > 0:
         let_piece_out(param, run, rows, cells, owner, out)
     open_rows_last(cells, owner)
@@ -215,7 +215,7 @@ def end_chunk(param, run, rows, cells, owner, out):  # type: ignore[no-untyped-d
 def batch_in(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912
     param, run, rows, cells, keys, timers, owner, slot, goes_on, step_clocks, floor, ticks, out
 ):
-    """Take a row that comes to a window of batches; `goes_on` says that more of its chunk follow."""
+    """Process a row in a batch window; `goes_on` means that more of its chunk follow."""
     kind = param[KIND]
     if kind == LENGTH_BATCH_KIND:
         append(cells, owner, rows, slot)
@@ -242,7 +242,7 @@ def batch_in(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912
                     before = middle + 1
                 else:
                     behind = middle
-            if before == len(ticks):  # the text's last time is over, nothing will pass any more
+            if before == len(ticks):  # the last time of the cron expression is over: nothing is emitted any more
                 release(run, rows, slot)
                 return
             set_timer(run, cells, timers, owner, ticks[before])
@@ -253,7 +253,7 @@ def batch_in(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912
 
 @seldom_part
 def cron_on(run, rows, cells, owner, out):  # type: ignore[no-untyped-def]
-    """Fire a time of the cron text. No reset stands between two periods: what expires is always let out."""
+    """Process a time of the cron expression. There is no reset between two periods: expired rows are always emitted."""
     slot = cells[owner, LAST_HEAD]
     while slot >= 0:
         emit(run, out, slot, EXPIRED, run[CLOCK_NOW])

@@ -1,8 +1,8 @@
-"""What `frequent` and `lossyFrequent` do with a row, for n instances and n keys in each.
+"""The operations of `frequent` and `lossyFrequent`, for n instances and n keys in each.
 
-`HEAD` of a key is its newest row, which lies among the open rows of its instance in the order in which keys came;
-`TOTAL` is how often it came. The second number of a row is the hash code of its key, the third the place of the key
-among those that came.
+`HEAD` of a key is its newest row, which is in the list of open rows of its instance in the order of the keys' arrival;
+`TOTAL` is the key's count. The second number of a row is the hash code of its key, the third the position of the key
+among the arrivals.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from siddhi.engine.operators.windows.keyed.parts import (
 
 @seldom_part
 def _let_go(run, rows, cells, keys, instance, held, among, bucket, out):  # type: ignore[no-untyped-def]
-    """Keys that came as often as `bucket` says, or less, expire together, in the order of a Java hash map."""
+    """Expire keys whose count is at most `bucket` together, in the order of a Java hash map."""
     slot, place = cells[instance, HEAD], 0
     while slot >= 0:
         behind, key = rows[NEXT, slot], rows[OWNER, slot]
@@ -60,11 +60,10 @@ def _let_go(run, rows, cells, keys, instance, held, among, bucket, out):  # type
 
 @seldom_part
 def frequent_in(param, share, run, rows, cells, keys, instance, held, key, slot, out):  # type: ignore[no-untyped-def]
-    """Take a row.
+    """Process a row.
 
-    Misra and Gries keep n counters: a newcomer that finds none free lowers all, and takes the place of one that reached
-    zero. Lossy counting looks at all keys at the end of a bucket, of which `TOTAL` of the instance tells how many
-    events have come.
+    Misra and Gries keep n counters: a new key that finds none free decrements all, and takes the place of one that
+    reached zero. Lossy counting checks all keys at the end of a bucket; `TOTAL` of the instance counts the events.
     """
     frequent, old = param[KIND] == FREQUENT_KIND, held[key, HEAD]
     cells[instance, TOTAL] += 1

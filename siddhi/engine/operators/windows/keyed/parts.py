@@ -1,4 +1,4 @@
-"""What the loops of keyed windows are made of: lists of rows, heaps of rows, timers, and what is let out."""
+"""Common parts of the loops of keyed windows: lists of rows, heaps of rows, timers, and output."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from siddhi.engine.operators.windows.keyed.layout import SEQUENCE as ARRIVAL
 
 @seldom_part
 def emit(run, out, slot, kind, timestamp):  # type: ignore[no-untyped-def]
-    """Lets the row in `slot` out."""
+    """Emit the row in `slot`."""
     count = run[WRITTEN]
     out[SEQUENCE, count] = slot
     out[KIND, count] = kind
@@ -57,7 +57,7 @@ def emit(run, out, slot, kind, timestamp):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def release(run, rows, slot):  # type: ignore[no-untyped-def]
-    """Record that the row is gone once the output of the step has been taken."""
+    """Free the row after the output of the step has been taken."""
     rows[FREED, run[FREED_COUNT]] = slot
     run[FREED_COUNT] += 1
 
@@ -67,7 +67,7 @@ def release(run, rows, slot):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def append(cells, owner, rows, slot):  # type: ignore[no-untyped-def]
-    """Put a row behind the open rows of `owner`."""
+    """Append a row to the open rows of `owner`."""
     tail = cells[owner, TAIL]
     rows[BACK, slot], rows[NEXT, slot] = tail, -1
     if tail < 0:
@@ -80,7 +80,7 @@ def append(cells, owner, rows, slot):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def take_out(cells, owner, rows, slot):  # type: ignore[no-untyped-def]
-    """Take a row out of the open rows of `owner`."""
+    """Remove a row from the open rows of `owner`."""
     before, behind = rows[BACK, slot], rows[NEXT, slot]
     if before < 0:
         cells[owner, HEAD] = behind
@@ -95,7 +95,7 @@ def take_out(cells, owner, rows, slot):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def put_in_place(cells, owner, rows, old, slot):  # type: ignore[no-untyped-def]
-    """Put a row where the row `old` was among the open rows of `owner`."""
+    """Replace the row `old` among the open rows of `owner`."""
     before, behind = rows[BACK, old], rows[NEXT, old]
     rows[BACK, slot], rows[NEXT, slot] = before, behind
     if before < 0:
@@ -110,7 +110,7 @@ def put_in_place(cells, owner, rows, old, slot):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def open_rows_last(cells, owner):  # type: ignore[no-untyped-def]
-    """Record that the open rows of `owner` are its last batch; none are open."""
+    """Make the open rows of `owner` its last batch."""
     cells[owner, LAST_HEAD], cells[owner, LAST_TAIL] = cells[owner, HEAD], cells[owner, TAIL]
     cells[owner, LAST_COUNT] = cells[owner, COUNT]
     cells[owner, HEAD] = cells[owner, TAIL] = -1
@@ -119,7 +119,7 @@ def open_rows_last(cells, owner):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def release_last(run, cells, owner, rows):  # type: ignore[no-untyped-def]
-    """Record that the last batch of `owner` is gone."""
+    """Free the last batch of `owner`."""
     slot = cells[owner, LAST_HEAD]
     while slot >= 0:
         release(run, rows, slot)
@@ -133,7 +133,7 @@ def release_last(run, cells, owner, rows):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def goes_first(keys, rows, one, other, sign):  # type: ignore[no-untyped-def]
-    """Return whether row `one` lies above row `other`: the least first, with a `sign` of -1 the greatest."""
+    """Return whether row `one` belongs above row `other`: the least first, or the greatest with a `sign` of -1."""
     for line in range(len(keys)):
         if keys[line, one] != keys[line, other]:
             return (keys[line, one] < keys[line, other]) == (sign > 0)
@@ -163,7 +163,7 @@ def _merged(keys, rows, one, other, sign):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def heap_in(cells, owner, keys, rows, slot, sign):  # type: ignore[no-untyped-def]
-    """Put a row into the heap of `owner`."""
+    """Insert a row into the heap of `owner`."""
     rows[LEFT, slot] = rows[RIGHT, slot] = -1
     cells[owner, TOP] = _merged(keys, rows, cells[owner, TOP], slot, sign)
     cells[owner, COUNT] += 1
@@ -171,7 +171,7 @@ def heap_in(cells, owner, keys, rows, slot, sign):  # type: ignore[no-untyped-de
 
 @seldom_part
 def heap_out(cells, owner, keys, rows, sign):  # type: ignore[no-untyped-def]
-    """Take the first row out of the heap of `owner`."""
+    """Remove the first row from the heap of `owner`."""
     top = cells[owner, TOP]
     cells[owner, TOP] = _merged(keys, rows, rows[LEFT, top], rows[RIGHT, top], sign)
     cells[owner, COUNT] -= 1
@@ -196,7 +196,7 @@ def _swap(timers, one, other):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def set_timer(run, cells, timers, owner, due):  # type: ignore[no-untyped-def]
-    """Set the timer of `owner`, unless it has an earlier one; one that is set for a later time counts no more."""
+    """Set the timer of `owner`, unless it has an earlier one; a later one becomes invalid."""
     if due >= cells[owner, TIMER]:
         return
     cells[owner, TIMER], cells[owner, VALID] = due, run[TURNS]
@@ -212,7 +212,7 @@ def set_timer(run, cells, timers, owner, due):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def drop_timer(run, timers):  # type: ignore[no-untyped-def]
-    """Take the earliest timer out."""
+    """Remove the earliest timer."""
     run[TIMERS] -= 1
     last, place = run[TIMERS], 0
     _swap(timers, 0, last)
@@ -229,7 +229,7 @@ def drop_timer(run, timers):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def clear_timer(cells, owner):  # type: ignore[no-untyped-def]
-    """Record that the timer of `owner` counts no more."""
+    """Invalidate the timer of `owner`."""
     cells[owner, TIMER], cells[owner, VALID] = NEVER, -1
 
 

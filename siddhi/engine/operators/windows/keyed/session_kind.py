@@ -1,7 +1,7 @@
-"""What `session` does with a row and at a timer, for n instances and n keys in each.
+"""The operations of `session` for rows and timers, for n instances and n keys in each.
 
-Of each key the rows of the session that continues are the open ones, those of the one before are its last batch. The
-last late rows went in front of the one in `PLACE`, or in front of the first.
+The open rows of a key are those of the current session, its last batch those of the previous one. Late rows were last
+inserted before the row in `PLACE`, or before the first.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from siddhi.engine.operators.windows.keyed.layout import (
 from siddhi.engine.operators.windows.keyed.parts import append, emit, java_bucket, open_rows_last, release, set_timer
 
 _LAST_START, _LAST_END = NEWEST, BOUNDARY
-"""Further columns: when the session before began, and when it is over."""
+"""Additional columns: the begin of the previous session, and its end."""
 
 
 @seldom_part
 def _leave(run, rows, slot, out):  # type: ignore[no-untyped-def]
-    """Record that the rows from `slot` on are gone, with their own times."""
+    """Expire the rows from `slot` on, with their own times."""
     while slot >= 0:
         emit(run, out, slot, EXPIRED, rows[STAMP, slot])
         release(run, rows, slot)
@@ -69,9 +69,9 @@ def _open(param, run, rows, cells, timers, owner, slot):  # type: ignore[no-unty
 
 @seldom_part
 def _let_in(rows, cells, owner, first, last, count):  # type: ignore[no-untyped-def]
-    """Put the late rows from `first` to `last` in front of the first row.
+    """Insert the late rows from `first` to `last` before the first row.
 
-    Later ones go always one row further back, as in Siddhi.
+    Later ones are inserted one row further back each time, as in Siddhi.
     """
     place = cells[owner, PLACE]
     if place < 0:
@@ -91,7 +91,7 @@ def _let_in(rows, cells, owner, first, last, count):  # type: ignore[no-untyped-
 
 @seldom_part
 def _last_is_current(param, cells, owner):  # type: ignore[no-untyped-def]
-    """Continue with the session before."""
+    """Make the previous session the current one."""
     cells[owner, _LAST_START], cells[owner, _LAST_END] = cells[owner, START], cells[owner, END]
     cells[owner, ALIVE] = cells[owner, END] + param[LATENCY]
     open_rows_last(cells, owner)
@@ -106,7 +106,10 @@ def _no_last(cells, owner):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_late(param, run, rows, cells, timers, owner, slot):  # type: ignore[no-untyped-def]
-    """Put a row from before the session that continues where it belongs; False when it comes too late for any."""
+    """Insert a row from before the current session at its position.
+
+    Return False when it is too late for any session.
+    """
     time, gap = rows[STAMP, slot], param[SPAN]
     if time >= cells[owner, START] - gap:
         _let_in(rows, cells, owner, slot, slot, 1)
@@ -133,7 +136,7 @@ def _take_late(param, run, rows, cells, timers, owner, slot):  # type: ignore[no
 
 @seldom_part
 def session_in(param, run, rows, instances, instance, cells, timers, owner, slot, out):  # type: ignore[no-untyped-def]
-    """Take a row. What has to leave when it comes follows its chunk."""
+    """Process a row. Rows that leave on its arrival follow its chunk."""
     if not cells[owner, FLAG]:
         cells[owner, FLAG], cells[owner, NUMBER] = 1, instances[instance, NUMBER]
         instances[instance, TOTAL] += 1
@@ -171,10 +174,10 @@ def end_session_chunk(run, rows, out):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def session_on(param, run, rows, instances, instance, cells, timers, owner, due, out):  # type: ignore[no-untyped-def]
-    """Fire the timer of a key.
+    """Process the timer of a key.
 
-    Sessions that end at one time leave as Siddhi's map has their keys, of which `TOTAL` of the instance says how many
-    there are; those without a session go when all timers of the time have fired.
+    Sessions that end at one time leave in the order of Siddhi's map of keys, whose size is `TOTAL` of the instance;
+    keys without a session are removed after all timers of the time have fired.
     """
     if instances[instance, ALIVE] != run[CHUNK_NOW]:
         instances[instance, ALIVE], instances[instance, END] = run[CHUNK_NOW], instances[instance, TOTAL]

@@ -1,4 +1,4 @@
-"""What sliding windows do with a row and at a timer, for n keys."""
+"""The operations of sliding windows for rows and timers, for n keys."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from siddhi.engine.operators.windows.keyed.layout import (
 from siddhi.engine.operators.windows.keyed.parts import append, emit, heap_in, heap_out, release, set_timer, take_out
 
 _EARLIER, _LATER = LEFT, RIGHT
-"""Of rows that leave by time, but not in that order alone: their neighbours by time. `TOP` of the owner is the
+"""For rows that leave by time, but not in that order alone: their neighbours by time. `TOP` of the owner is the
 earliest, `PLACE` the latest."""
 
 
 @seldom_part
 def time_in(cells, owner, keys, rows, slot):  # type: ignore[no-untyped-def]
-    """Put a row where its time is among those of `owner`."""
+    """Insert a row by time into the list of `owner`."""
     before = cells[owner, PLACE]
     while before >= 0 and keys[0, before] > keys[0, slot]:
         before = rows[_EARLIER, before]
@@ -53,7 +53,7 @@ def time_in(cells, owner, keys, rows, slot):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def time_out(cells, owner, rows, slot):  # type: ignore[no-untyped-def]
-    """Take a row out of that line."""
+    """Remove a row from that list."""
     before, behind = rows[_EARLIER, slot], rows[_LATER, slot]
     if before < 0:
         cells[owner, TOP] = behind
@@ -67,7 +67,7 @@ def time_out(cells, owner, rows, slot):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def let_go(param, run, rows, cells, keys, owner, now, out):  # type: ignore[no-untyped-def]
-    """Lets the rows out whose time is over at `now`."""
+    """Emit the rows that have expired at `now`."""
     kind, span = param[KIND], param[SPAN]
     top = cells[owner, TOP]
     while top >= 0 and keys[0, top] + span <= now:
@@ -122,7 +122,7 @@ def _by_time_and_length(param, run, rows, cells, keys, timers, owner, slot, out)
 
 @seldom_part
 def slide(param, run, rows, cells, keys, timers, owner, slot, out):  # type: ignore[no-untyped-def]
-    """Take a row that comes to a sliding window."""
+    """Process a row in a sliding window."""
     kind = param[KIND]
     if kind == LENGTH_KIND:
         _by_length(param, run, rows, cells, owner, slot, out)
@@ -153,7 +153,7 @@ def slide(param, run, rows, cells, keys, timers, owner, slot, out):  # type: ign
 
 @seldom_part
 def slide_on(param, run, rows, cells, keys, timers, owner, out):  # type: ignore[no-untyped-def]
-    """Fire the timer of a sliding window."""
+    """Process the timer of a sliding window."""
     let_go(param, run, rows, cells, keys, owner, run[CLOCK_NOW], out)
     if cells[owner, TOP] >= 0:
         set_timer(run, cells, timers, owner, keys[0, cells[owner, TOP]] + param[SPAN])

@@ -1,6 +1,6 @@
-"""What the `unique:` windows do with a row and at a timer, for n instances and n keys in each.
+"""The operations of the `unique:` windows for rows and timers, for n instances and n keys in each.
 
-`HEAD` of a key is its row, which lies among the open rows of its instance.
+`HEAD` of a key is its row, which is in the list of open rows of its instance.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from siddhi.engine.operators.windows.keyed.sliding_kinds import time_in, time_ou
 
 @seldom_part
 def _replace(param, run, rows, cells, instance, held, slot, out):  # type: ignore[no-untyped-def]
-    """Record that the row in `slot` has expired, and its key has none."""
+    """Expire the row in `slot`; its key has none then."""
     emit(run, out, slot, EXPIRED, run[CLOCK_NOW])
     take_out(cells, instance, rows, slot)
     if param[KIND] == UNIQUE_TIME_KIND:
@@ -109,7 +109,7 @@ def _flush(param, run, rows, cells, instance, held, out):  # type: ignore[no-unt
 
 @seldom_part
 def _take(param, run, rows, cells, instance, held, key, slot):  # type: ignore[no-untyped-def]
-    """Record that the row is in the batch in progress, unless the first of its key stays."""
+    """Add the row to the batch in progress, unless the first of its key stays."""
     old = held[key, HEAD]
     if old < 0:
         append(cells, instance, rows, slot)
@@ -124,7 +124,7 @@ def _take(param, run, rows, cells, instance, held, key, slot):  # type: ignore[n
 
 @seldom_part
 def _set_boundary(param, run, cells, timers, instance):  # type: ignore[no-untyped-def]
-    """Record that the end of the batch in progress lies ahead of the clock, and its timer is set."""
+    """Set the end of the batch in progress to a time after the clock, and its timer."""
     clock, span = run[CLOCK_NOW], param[SPAN]
     boundary = cells[instance, BOUNDARY]
     if boundary == NEVER:
@@ -137,7 +137,7 @@ def _set_boundary(param, run, cells, timers, instance):  # type: ignore[no-untyp
 
 @seldom_part
 def unique_in(param, run, rows, cells, keys, timers, instance, held, key, slot, out):  # type: ignore[no-untyped-def]
-    """Take a row. Of a window whose batches end by number and time, `FLAG` says that the batch is full."""
+    """Process a row. In a window whose batches end by number and time, `FLAG` means that the batch is full."""
     kind = param[KIND]
     if kind in (EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND, UNIQUE_TIME_KIND):
         _slide(param, run, rows, cells, keys, timers, instance, held, key, slot, out)
@@ -157,7 +157,7 @@ def unique_in(param, run, rows, cells, keys, timers, instance, held, key, slot, 
 
 @seldom_part
 def unique_on(param, run, rows, cells, keys, timers, instance, held, due, out):  # type: ignore[no-untyped-def]
-    """Fire the timer of an instance."""
+    """Process the timer of an instance."""
     if param[KIND] == UNIQUE_TIME_KIND:
         _let_go(param, run, rows, cells, keys, instance, held, out)
         if cells[instance, TOP] >= 0:

@@ -70,7 +70,7 @@ _LONG_AGO = np.iinfo(np.int64).min
 
 @seldom_part
 def _fire_one(param, run, rows, cells, held, keys, timers, who, due, out):  # type: ignore[no-untyped-def]
-    """Do what the timer of `who` asks for."""
+    """Process the timer of `who`."""
     kind = param[KIND]
     if kind == SESSION_KIND:
         instance = held[who, INSTANCE_OF]
@@ -90,7 +90,7 @@ def _fire_one(param, run, rows, cells, held, keys, timers, who, due, out):  # ty
 
 @seldom_part
 def _fire_own(param, run, rows, cells, held, keys, timers, instance, out):  # type: ignore[no-untyped-def]
-    """All timers of one instance fire that are due by now."""
+    """Process all timers of one instance that are due by now."""
     owners = held if param[KIND] == SESSION_KIND else cells
     while True:
         first = -1
@@ -111,7 +111,7 @@ def _fire_own(param, run, rows, cells, held, keys, timers, instance, out):  # ty
 
 @seldom_part
 def _first_of_due(param, run, cells, held, timers, ranks, due):  # type: ignore[no-untyped-def]
-    """Return the instance that goes first of those whose timers are due at `due`."""
+    """Return the first instance by rank of those whose timers are due at `due`."""
     owners = held if param[KIND] == SESSION_KIND else cells
     first = np.int64(-1)
     for place in range(run[TIMERS]):
@@ -127,7 +127,7 @@ def _first_of_due(param, run, cells, held, timers, ranks, due):  # type: ignore[
 def _fire(  # type: ignore[no-untyped-def]
     param, run, rows, cells, held, keys, timers, order, clock, step_clocks, floor, ranks, out
 ):
-    """Fire the timers that go before a row of (`order`, `clock`)."""
+    """Process the timers that precede a row of (`order`, `clock`)."""
     kind = param[KIND]
     last_order = 2 * len(step_clocks) - 1
     last_at, last_now, last_due = np.int64(0), np.int64(0), np.int64(_LONG_AGO)
@@ -182,11 +182,11 @@ def walk(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912
     ranks,
     out,
 ):
-    """Take the rows in `slots` and the timers of a step in turn.
+    """Process the rows in `slots` and the timers of a step in order.
 
-    Without `chunks` every row is one. `ticks` are the times of a cron text from the first clock on, `share` is that of
-    `lossyFrequent`. Where chunks have rows of several instances these have their turns, in which all their timers fire,
-    by `ranks`.
+    Without `chunks` every row is a chunk. `ticks` are the times of a cron expression from the first clock on, `share`
+    is that of `lossyFrequent`. If chunks have rows of several instances, these are processed one after the other, each
+    with all its timers, by `ranks`.
     """
     kind, count = param[KIND], len(slots)
     alone = len(chunks) == 0

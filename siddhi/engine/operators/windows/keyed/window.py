@@ -218,10 +218,10 @@ class KeyedWindow(WindowOperator):
         self._was_full = False
 
     @property
-    def tells_moves(self) -> bool:  # type: ignore[override] # the class has it as a constant
+    def reports_moves(self) -> bool:  # type: ignore[override] # the class has it as a constant
         return self.plan.kind in _MOVING
 
-    def tell_moves(self) -> None:
+    def report_moves(self) -> None:
         """Emit rows that arrive and leave silently, too, with the slot of each row."""
         self._param[TELLS] = 1
 

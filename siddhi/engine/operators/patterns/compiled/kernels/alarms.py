@@ -1,4 +1,4 @@
-"""Parts of the compiled state machine: alarms of silences, one heap for all elements of all instances."""
+"""Parts of the compiled state machine: alarms of absent events, in one heap for all elements of all instances."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _swap(heap, one, other):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def push(heap, count, due, rank, instance, place_among_timed, number):  # type: ignore[no-untyped-def]
-    """One more alarm in a heap of `count`."""
+    """Add an alarm to a heap of `count`."""
     place = count
     heap[place, at.DUE] = due
     heap[place, at.RANK] = rank
@@ -37,7 +37,7 @@ def push(heap, count, due, rank, instance, place_among_timed, number):  # type: 
 
 @seldom_part
 def drop_first(heap, count):  # type: ignore[no-untyped-def]
-    """Take the first alarm out of a heap of `count`."""
+    """Remove the first alarm from a heap of `count`."""
     last = count - 1
     for column in range(at.ALARM_WIDTH):
         heap[0, column] = heap[last, column]
@@ -55,7 +55,7 @@ def drop_first(heap, count):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def set_alarm(due, base, element, m):  # type: ignore[no-untyped-def]
-    """Record that the element of the instance wants to look again at `due`."""
+    """Set an alarm for the element of the instance at `due`."""
     count = m[at.ALARMS]
     instance = base // (m[at.ELEMENT_COUNT] + 1)
     push(

@@ -1,7 +1,7 @@
-"""Parts of the compiled state machine: how partial matches come to an element, and what happens between two events.
+"""Parts of the compiled state machine: partial matches arrive at an element, and the work between two events.
 
-Each part does for an element of any kind what the method of the same task does in
-`siddhi.engine.operators.patterns.machine.elements`, `logical` and `absent`, which are the reference.
+Each function corresponds to a method in `siddhi.engine.operators.patterns.machine.elements`, `logical` and `absent`,
+which are the reference.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def wake_at(base, element, due, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def wake_after(base, element, time, m):  # type: ignore[no-untyped-def]
-    """Record that the silence counts from `time`; that of a late event ends no later one earlier."""
+    """Start the waiting time at `time`; a late event does not make it end earlier."""
     before = lists(m)[base + element, at.SINCE]
     wake_at(base, element, time + elements(m)[element, at.WAITING], m)
     if time != at.UNSET_TIME:
@@ -42,7 +42,7 @@ def wake_after(base, element, time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def wait_from(base, element, time, m):  # type: ignore[no-untyped-def]
-    """Record that the silence of one side of a pair, if it is one of some length, counts from `time`."""
+    """Start the waiting time of one side of a pair at `time`, if it has one."""
     waiting = elements(m)[element, at.WAITING]
     if waiting != at.NONE:
         set_alarm(time + waiting, base, element, m)
@@ -50,7 +50,7 @@ def wait_from(base, element, time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def wait_of_pair(base, element, time, m):  # type: ignore[no-untyped-def]
-    """Record that the silences of a pair count from `time`, where `element` is one."""
+    """Start the waiting times of a pair at `time`, if `element` is one."""
     wait_from(base, element, time, m)
     partner = elements(m)[element, at.PARTNER]
     if elements(m)[partner, at.KIND] == at.ABSENT_LOGICAL:
@@ -59,7 +59,7 @@ def wait_of_pair(base, element, time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def outlasts_newcomers(base, element, m):  # type: ignore[no-untyped-def]
-    """Return whether the oldest run waits for the next element already and may grow on."""
+    """Return whether the oldest run already waits for the next element and may still grow."""
     head = lists(m)[base + element, at.FRESH_HEAD]
     if elements(m)[element, at.MAXIMUM] >= 0 or head == at.NONE:
         return False
@@ -69,7 +69,7 @@ def outlasts_newcomers(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _lacks(base, element, slot, m):  # type: ignore[no-untyped-def]
-    """Return whether `slot` of a partial that has just come to the element is empty."""
+    """Return whether `slot` of a partial that has just arrived at the element is empty."""
     entry = lists(m)[base + element, at.FRESH_HEAD]
     while entry != at.NONE:
         if partials(m)[entries(m)[entry, at.ENTRY_PARTIAL], at.SLOTS + slot] == at.NONE:
@@ -102,13 +102,13 @@ def _enter_pair(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _enter_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """`partial` comes to a `not` that is alone or in a pair."""
+    """Add `partial` to a `not` that is alone or in a pair."""
     if not lists(m)[base + element, at.ACTIVE]:
         return
     starts = elements(m)[element, at.STARTS]
     time = partials(m)[partial, at.TIME]
     if elements(m)[element, at.KIND] == at.ABSENT:
-        if time == at.UNSET_TIME and not starts:  # no element in front took an event
+        if time == at.UNSET_TIME and not starts:  # no preceding element has an event
             time = partials(m)[partial, at.TIME] = m[at.NOW]
         if settings(m)[at.IS_SEQUENCE]:
             clear_fresh(base, element, m)
@@ -123,7 +123,7 @@ def _enter_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def rearm(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """Begin a new round of an `every` scope here, with what `partial` held before the scope."""
+    """Start a new round of an `every` scope here, with the slots of `partial` before the scope."""
     kind, partner = (elements(m)[element, at.KIND], elements(m)[element, at.PARTNER])
     if kind == at.ABSENT_LOGICAL:
         again = copy_up_to(partial, m[at.ELEMENT_COUNT], m)
@@ -144,7 +144,7 @@ def rearm(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def enter(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """`partial` has come here from the element before; an element that needs no event passes it on at once."""
+    """Accept `partial` from the previous element; an element that needs no event passes it on at once."""
     current = element
     passed = 0
     while current != at.NONE:
@@ -175,7 +175,7 @@ def enter(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def initialise(base, element, m):  # type: ignore[no-untyped-def]
-    """Put an empty partial match at a first element: once, or always again under `every`."""
+    """Add an empty partial match to a first element: once, or repeatedly under `every`."""
     if not elements(m)[element, at.STARTS]:
         return
     again = elements(m)[element, at.REARMS] != at.NONE or elements(m)[element, at.BEFORE_ABSENT]
@@ -194,7 +194,7 @@ def _attempt_runs(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def reset(base, element, m):  # type: ignore[no-untyped-def]
-    """Give up what waited for the event before this one (sequences only)."""
+    """Drop partials that waited for the event before this one (sequences only)."""
     kind, partner = (elements(m)[element, at.KIND], elements(m)[element, at.PARTNER])
     starts, rearms = (elements(m)[element, at.STARTS], elements(m)[element, at.REARMS])
     side_by_side = elements(m)[element, at.SIDE_BY_SIDE]
@@ -215,7 +215,7 @@ def reset(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def update(base, element, m):  # type: ignore[no-untyped-def]
-    """Make pending what arrived since the last event, oldest first; at both sides of a pair."""
+    """Make arrivals since the last event pending, oldest first; at both sides of a pair."""
     if elements(m)[element, at.KIND] == at.COUNTED and lists(m)[base + element, at.RESTART_DUE]:
         lists(m)[base + element, at.RESTART_DUE] = 0
         initialise(base, element, m)
@@ -227,10 +227,10 @@ def update(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _mark_expired(base, element, before, entry, head, last, m):  # type: ignore[no-untyped-def]
-    """Take the expired partial of `entry` out of the list.
+    """Remove the expired partial of `entry` from the list.
 
-    Return what comes next, and the last partial that was not known to be expired. Of one that is found now the mark is
-    twice the number of the search, one more if it was known before.
+    Return the next entry, and the last partial that was not known to be expired. The mark of one found now is twice the
+    number of the search, plus one if it was known before.
     """
     partial = entries(m)[entry, at.ENTRY_PARTIAL]
     mark, search = (partials(m)[partial, at.EXPIRED], m[at.SEARCH])
@@ -245,7 +245,10 @@ def _mark_expired(base, element, before, entry, head, last, m):  # type: ignore[
 
 @seldom_part
 def _fresh_expired(base, element, latest, last, m):  # type: ignore[no-untyped-def]
-    """Take expired partials out of the fresh ones; return how many, and the last that was not known to be."""
+    """Remove expired partials from the fresh ones.
+
+    Return their number, and the last that was not known to be expired.
+    """
     row = base + element
     gone = 0
     later = elements(m)[element, at.BEGIN_LATER]
@@ -280,7 +283,7 @@ def _fresh_expired(base, element, latest, last, m):  # type: ignore[no-untyped-d
 
 @seldom_part
 def _drop_again(base, element, m):  # type: ignore[no-untyped-def]
-    """Drop partials that were found to be expired just now."""
+    """Drop partials that were just found to be expired."""
     before = np.int64(at.NONE)
     entry = lists(m)[base + element, at.PENDING_HEAD]
     while entry != at.NONE:
@@ -292,7 +295,7 @@ def _drop_again(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def expire(base, element, latest, m):  # type: ignore[no-untyped-def]
-    """Partial matches whose time is over at `latest` are gone.
+    """Drop partial matches that have expired at `latest`.
 
     The last of them restarts the `every` scope that it was in.
     """

@@ -1,4 +1,4 @@
-"""Frees what no list of the compiled state machine reaches any more, and keeps to the limit of partial matches."""
+"""Free objects that no list of the compiled state machine reaches, and enforce the limit of partial matches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _mark_list(head, marks, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _is_list(row, m):  # type: ignore[no-untyped-def]
-    """Return whether `row` is the list of an element of an instance that is open."""
+    """Return whether `row` is the list of an element of an open instance."""
     stride = m[at.ELEMENT_COUNT] + 1
     own = row - row % stride + stride - 1
     return row != own and lists(m)[own, at.OPEN] != 0
@@ -63,7 +63,10 @@ def _mark_chain(chain, chunk_marks, kept_marks, m):  # type: ignore[no-untyped-d
 
 @seldom_part
 def _sweep(marks, free):  # type: ignore[no-untyped-def]
-    """Write what is not marked into `free`, the lowest number last, so that it is taken first; return how many."""
+    """Write the numbers without a mark into `free`, the lowest last, so that it is reused first.
+
+    Return their number.
+    """
     count = 0
     for number in range(len(marks) - 1, -1, -1):
         if not marks[number]:
@@ -74,7 +77,7 @@ def _sweep(marks, free):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def collect(m, partial_marks, chain_marks, chunk_marks, kept_marks):  # type: ignore[no-untyped-def]
-    """Frees all that is not reached; the marks are clear when it is called."""
+    """Free all unreachable objects; the marks must be clear."""
     for row in range(m[at.LIST_ROWS]):
         if _is_list(row, m):
             _mark_list(lists(m)[row, at.PENDING_HEAD], partial_marks, m)
@@ -108,7 +111,7 @@ def _holds_event(partial, m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def waiting_partials(m, found):  # type: ignore[no-untyped-def]
-    """Write (partial, time) of those that hold an event and wait, place by place in order; return how many."""
+    """Write (partial, time) of those that have an event and wait, element by element; return their number."""
     count = 0
     for row in range(m[at.LIST_ROWS]):
         if not _is_list(row, m):
@@ -138,7 +141,7 @@ def _drop_from(base, element, head, dropped, m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def drop_partials(m, dropped):  # type: ignore[no-untyped-def]
-    """Record that the marked partial matches wait nowhere any more."""
+    """Remove the marked partial matches from all lists."""
     stride = m[at.ELEMENT_COUNT] + 1
     for row in range(m[at.LIST_ROWS]):
         if _is_list(row, m):
@@ -149,7 +152,7 @@ def drop_partials(m, dropped):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def close_instances(m, closed):  # type: ignore[no-untyped-def]
-    """Nothing waits in the instances `closed` any more; their alarms are dropped by the caller."""
+    """Remove all partials from the instances `closed`; the caller drops their alarms."""
     count = m[at.ELEMENT_COUNT]
     for instance in closed:
         base = instance * (count + 1)

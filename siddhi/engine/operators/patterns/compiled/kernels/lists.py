@@ -1,4 +1,4 @@
-"""Parts of the compiled state machine: who waits at which element, and what is too old."""
+"""Parts of the compiled state machine: the lists of waiting partials, and their expiry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _free_entry(base, entry, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def take_out(base, element, head, before, entry, m):  # type: ignore[no-untyped-def]
-    """`entry`, which follows `before`, leaves the list with this column `head`; return what comes next."""
+    """Remove `entry`, which follows `before`, from the list with this column `head`; return the next entry."""
     row = base + element
     following = entries(m)[entry, at.ENTRY_NEXT]
     if before == at.NONE:
@@ -44,7 +44,7 @@ def take_out(base, element, head, before, entry, m):  # type: ignore[no-untyped-
 
 @seldom_part
 def clear(base, element, head, m):  # type: ignore[no-untyped-def]
-    """Nobody stands in the list any more."""
+    """Empty the list."""
     row = base + element
     entry = lists(m)[row, head]
     while entry != at.NONE:
@@ -94,7 +94,7 @@ def is_too_old(partial, element, time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def end_of(partial, element, m):  # type: ignore[no-untyped-def]
-    """Until when `partial` is not expired."""
+    """Return the time until which `partial` is not expired."""
     until = np.int64(at.NEVER)
     for limit in range(elements(m)[element, at.FIRST_LIMIT], elements(m)[element, at.END_LIMIT]):
         event = first_event(partial, limits(m)[limit, 0], m)
@@ -106,7 +106,7 @@ def end_of(partial, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def note_end(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """`partial` is the last of the fresh ones now."""
+    """Record that `partial` is now the last of the fresh ones."""
     row = base + element
     until = end_of(partial, element, m)
     if until < lists(m)[row, at.NEWEST]:
@@ -117,7 +117,7 @@ def note_end(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def add_last(base, element, head, partial, m):  # type: ignore[no-untyped-def]
-    """`partial` stands last in the list with this column `head`."""
+    """Append `partial` to the list with this column `head`."""
     row = base + element
     free = m[at.FREE_ENTRIES] - 1
     m[at.FREE_ENTRIES] = free
@@ -137,7 +137,7 @@ def add_last(base, element, head, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def welcome(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """`partial` is the newest that waits at the element."""
+    """Add `partial` as the newest that waits at the element."""
     add_last(base, element, at.FRESH_HEAD, partial, m)
     if elements(m)[element, at.FIRST_LIMIT] < elements(m)[element, at.END_LIMIT]:
         note_end(base, element, partial, m)
@@ -145,7 +145,7 @@ def welcome(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _comes_before(one, other, m):  # type: ignore[no-untyped-def]
-    """Return whether the partial of entry `one` has to stand in front of that of `other`, which came first."""
+    """Return whether the partial of entry `one` belongs before that of `other`, which arrived first."""
     left = partials(m)[entries(m)[one, at.ENTRY_PARTIAL], at.TIME]
     right = partials(m)[entries(m)[other, at.ENTRY_PARTIAL], at.TIME]
     if right == at.UNSET_TIME:
@@ -155,7 +155,7 @@ def _comes_before(one, other, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _sort(row, m):  # type: ignore[no-untyped-def]
-    """Sorts the fresh ones by time, those without an event last: merges runs of growing width, in place."""
+    """Sort the fresh ones by time, those without an event last: merge runs of growing width in place."""
     width = 1
     while width < lists(m)[row, at.FRESH_COUNT]:
         rest = lists(m)[row, at.FRESH_HEAD]
@@ -189,7 +189,7 @@ def _sort(row, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def let_in(base, element, m):  # type: ignore[no-untyped-def]
-    """Make pending what arrived since the last event, oldest first."""
+    """Make arrivals since the last event pending, oldest first."""
     row = base + element
     head = lists(m)[row, at.FRESH_HEAD]
     if head != at.NONE:

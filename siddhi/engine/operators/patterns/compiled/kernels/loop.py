@@ -47,7 +47,7 @@ from siddhi.engine.operators.patterns.compiled.kernels.views import (
 
 @seldom_part
 def _has_room(instance, m):  # type: ignore[no-untyped-def]
-    """Return whether there is room for all that one event or alarm may make of what waits in the instance."""
+    """Return whether there is room for all objects that one event or alarm may create in the instance."""
     count = m[at.ELEMENT_COUNT]
     waiting = lists(m)[instance * (count + 1) + count, at.WAITING_COUNT]
     wanted = (waiting + 2 * count + 2) * settings(m)[at.GROWTH]
@@ -62,7 +62,7 @@ def _has_room(instance, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _open(instance, clock, m):  # type: ignore[no-untyped-def]
-    """Start a new instance, which waits for its first event; silences count from `clock`."""
+    """Start a new instance, which waits for its first event; waiting times start at `clock`."""
     m[at.NOW] = clock
     count = m[at.ELEMENT_COUNT]
     base = instance * (count + 1)
@@ -89,7 +89,7 @@ def _open(instance, clock, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _clocks_before(time, m):  # type: ignore[no-untyped-def]
-    """How many of the step's clocks are before `time`."""
+    """Return how many of the step's clocks are before `time`."""
     known = step_clocks(m)
     low, high = 0, m[at.STEP_COUNT]
     while low < high:
@@ -103,7 +103,7 @@ def _clocks_before(time, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_due(latest, m):  # type: ignore[no-untyped-def]
-    """Move the alarms that are due at `latest` to those that are ordered by rank as well."""
+    """Move the alarms due at `latest` to the heap that is also ordered by rank."""
     while m[at.ALARMS] and alarms(m)[0, at.DUE] <= latest:
         instance = alarms(m)[0, at.ALARM_INSTANCE]
         rank = instance
@@ -144,7 +144,7 @@ def _next_chunk(m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _fire(latest, order, clock, m):  # type: ignore[no-untyped-def]
-    """Fire, earliest first, every alarm that comes before a row of (`order`, `clock`)."""
+    """Fire every alarm that precedes a row of (`order`, `clock`), earliest first."""
     count = m[at.ELEMENT_COUNT]
     floor = bounds(m)[0]
     while True:
@@ -180,7 +180,7 @@ def _fire(latest, order, clock, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _take_row(row, source, order, clock, m):  # type: ignore[no-untyped-def]
-    """Take one event through its instance."""
+    """Process one event in its instance."""
     count = m[at.ELEMENT_COUNT]
     instance = instances(m)[row]
     base = instance * (count + 1)
@@ -214,14 +214,14 @@ def _take_row(row, source, order, clock, m):  # type: ignore[no-untyped-def]
             _stamp(number, order, clock, instance, chunk if fed > 1 else chunk + number - start, m)
     for number in range(first, m[at.MATCHES]):
         matches(m)[number, at.MATCH_TIME] = partials(m)[matches(m)[number, at.MATCH_PARTIAL], at.TIME]
-    if m[at.ROW_KEPT] != at.NONE and not m[at.ROW_TAKEN]:  # it was tried, and no partial match holds it
+    if m[at.ROW_KEPT] != at.NONE and not m[at.ROW_TAKEN]:  # it was tested, and no partial match contains it
         free_kept(m)[m[at.FREE_KEPT]] = m[at.ROW_KEPT]
         m[at.FREE_KEPT] += 1
 
 
 @seldom_part
 def _open_until(order, latest, m):  # type: ignore[no-untyped-def]
-    """Open the instances that came into being before a row of `order`, each behind the alarms that come before it."""
+    """Open the instances that were created before a row of `order`, each after the alarms that precede it."""
     while m[at.OPENED] < m[at.OPENED_COUNT]:
         number = m[at.OPENED]
         own_order = opened(m)[1, number]
@@ -242,7 +242,7 @@ def _open_until(order, latest, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _come_to(order, clock, m):  # type: ignore[no-untyped-def]
-    """All that comes before a row of (`order`, `clock`) is done."""
+    """Process everything that precedes a row of (`order`, `clock`)."""
     latest = clock
     if not settings(m)[at.HAS_TIMERS]:
         return _open_until(order, latest, m)
@@ -257,7 +257,7 @@ def _come_to(order, clock, m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def run_machine(m):  # type: ignore[no-untyped-def]
-    """Take the rows from the cursor on and the alarms of the step; say whether it has finished, or why not."""
+    """Process the rows from the cursor on and the alarms of the step; return whether it has finished, or why not."""
     ends = bounds(m)
     while m[at.CURSOR] < m[at.ROW_COUNT]:
         place = m[at.CURSOR]
@@ -283,7 +283,7 @@ def open_instance(m, instance, clock):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def return_due(m):  # type: ignore[no-untyped-def]
-    """Alarms that were due but wait for a later step go back among the others."""
+    """Return alarms that were due but wait for a later step to the other alarms."""
     heap, due_heap = alarms(m), due_alarms(m)
     for place in range(m[at.DUE_ALARMS]):
         push(
@@ -301,7 +301,7 @@ def return_due(m):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def order_alarms(m):  # type: ignore[no-untyped-def]
-    """Make the alarms a heap, in whatever order they are."""
+    """Rebuild the heap of alarms from any order."""
     heap, count = alarms(m), m[at.ALARMS]
     for place in range(count):
         push(

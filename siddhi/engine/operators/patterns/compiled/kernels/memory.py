@@ -1,4 +1,4 @@
-"""The arrays on which the compiled state machine works, and what stands in their columns.
+"""The arrays of the compiled state machine, and their columns.
 
     lists[instance, element] ──▶ entries: partial, next ──▶ partials: time, expired, one value for each slot
                                                                               │ plain: a kept event
@@ -239,7 +239,7 @@ PLUS, MINUS, TIMES, DIVIDE, REMAINDER = range(5)
 
 
 class Memory(NamedTuple):
-    """What outlives a batch, room for results, scratch registers, and the frame, which begins with the counters."""
+    """The state between batches, room for results, scratch registers, and the frame, which begins with the counters."""
 
     lists: Int64Array
     entries: Int64Array
@@ -263,7 +263,7 @@ class Memory(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The machine itself.
+    """The definition of the machine.
 
     `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`; `hands_out` per source;
     `limits`: (place, within); `resettable` and `timed`: places in order; `references`: place, way to pick, offset.

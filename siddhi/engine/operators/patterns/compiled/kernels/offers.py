@@ -1,6 +1,6 @@
-"""Parts of the compiled state machine: an event is offered to an element.
+"""Parts of the compiled state machine: offer an event to an element.
 
-As in `arrivals`, each part does what the methods of the element classes do, one candidate after the other.
+As in `arrivals`, each function corresponds to methods of the element classes, for one candidate after the other.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from siddhi.engine.operators.patterns.compiled.kernels.views import (
 
 @seldom_part
 def found(partial, m):  # type: ignore[no-untyped-def]
-    """`partial` may be a match; what it holds is looked at once the event was offered to all."""
+    """Record that `partial` may be a match; its contents are read after the event was offered to all elements."""
     matches(m)[m[at.MATCHES], at.MATCH_PARTIAL] = partial
     m[at.MATCHES] += 1
 
 
 @seldom_part
 def settle_matches(first, m):  # type: ignore[no-untyped-def]
-    """Return the matches from `first` on hold what their partials hold now; expired ones are none."""
+    """Copy the current contents of their partials into the matches from `first` on; drop expired ones."""
     left = first
     for number in range(first, m[at.MATCHES]):
         partial = matches(m)[number, at.MATCH_PARTIAL]
@@ -71,7 +71,7 @@ def _restart(element, base, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _pass_on(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """`partial` is done here: a match, or a guest of the next element; the scope that ends here starts again."""
+    """Pass `partial` on: as a match, or to the next element; the scope that ends here restarts."""
     if elements(m)[element, at.DELIVERS]:
         lists(m)[base + element, at.EMITTED] = 1
     if elements(m)[element, at.FOLLOWING] != at.NONE:
@@ -90,7 +90,7 @@ def _accept_plain(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _wait_again(base, element, time, m):  # type: ignore[no-untyped-def]
-    """Restart the waiting time, if the element has one: a partial that waits here took an event of `time`."""
+    """Restart the waiting time, if the element has one: a partial that waits here accepted an event of `time`."""
     if elements(m)[element, at.KIND] == at.ABSENT:
         wake_after(base, element, time, m)
     elif elements(m)[element, at.KIND] == at.ABSENT_LOGICAL:
@@ -132,7 +132,7 @@ def _accept_counted(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _lets_partner_complete(base, side, partial, m):  # type: ignore[no-untyped-def]
-    """Return whether this side of an `and` lets the other one, whose event has just come, complete the pair."""
+    """Return whether this side of an `and` lets the other one, whose event has just arrived, complete the pair."""
     row = base + side
     filled = partials(m)[partial, at.SLOTS + side] != at.NONE
     if elements(m)[side, at.KIND] == at.LOGICAL:
@@ -178,7 +178,7 @@ def _accept_side(base, element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _accept_against_silence(base, element, partial, m):  # type: ignore[no-untyped-def]
-    """Handle an event that should not have come: `partial` dies, and the silence counts from there."""
+    """Process the event that should not have come: drop `partial` and restart the waiting time."""
     row = base + element
     lists(m)[row, at.CHANGED] = lists(m)[row, at.EMITTED] = 1
     time = kept(m)[partials(m)[partial, at.SLOTS + element], at.KEPT_TIME]
@@ -214,7 +214,7 @@ def _settle(base, element, partial, accepted, m):  # type: ignore[no-untyped-def
 
 @seldom_part
 def _wants_event(element, partial, m):  # type: ignore[no-untyped-def]
-    """Return whether `partial`, which waits at the element, still wants an event there."""
+    """Return whether `partial`, which waits at the element, still accepts an event there."""
     kind = elements(m)[element, at.KIND]
     if kind == at.COUNTED:
         end = m[at.ELEMENT_COUNT]
@@ -231,7 +231,7 @@ def _wants_event(element, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _stays(base, element, partial, accepted, before, first, m):  # type: ignore[no-untyped-def]
-    """Return whether `partial`, whose slot held `before`, still waits at a `not` beside another element.
+    """Return whether `partial`, whose slot was `before`, still waits at a `not` beside another element.
 
     `first` is the number that a match would have.
     """
@@ -260,7 +260,7 @@ def _stays(base, element, partial, accepted, before, first, m):  # type: ignore[
 
 @seldom_part
 def _offer_to(base, element, partial, row, latest, accepts, first, m):  # type: ignore[no-untyped-def]
-    """Offers the event in `row` to one candidate; return whether it waits on."""
+    """Offer the event in `row` to one candidate; return whether it keeps waiting."""
     kind = elements(m)[element, at.KIND]
     slot = at.SLOTS + element
     sequence = settings(m)[at.IS_SEQUENCE]
@@ -293,7 +293,7 @@ def _offer_to(base, element, partial, row, latest, accepts, first, m):  # type: 
 
 @seldom_part
 def _keep_all(base, element, m):  # type: ignore[no-untyped-def]
-    """Record that the event fits none that waits at the element."""
+    """Keep all candidates waiting, as the event fits none of them."""
     kind = elements(m)[element, at.KIND]
     empties = elements(m)[element, at.HOLDS_FORMER] and not (kind == at.COUNTED or kind >= at.ABSENT_LOGICAL)
     chooses = kind == at.COUNTED or (
@@ -325,7 +325,7 @@ def offer(base, element, row, latest, m):  # type: ignore[no-untyped-def]
         return
     accepts = passing(m)[element, row] != 0
     if elements(m)[element, at.KIND] == at.ABSENT and elements(m)[element, at.STARTS]:
-        # An event that is older than the silence which runs now does not break it.
+        # An event that is older than the current waiting time does not break it.
         accepts = accepts and times(m)[row] + elements(m)[element, at.WAITING] >= lists(m)[list_row, at.SINCE]
     emitter = base + elements(m)[element, at.EMITTER]
     if not accepts and not settings(m)[at.IS_SEQUENCE] and not lists(m)[emitter, at.EMITTED]:
@@ -334,13 +334,13 @@ def offer(base, element, row, latest, m):  # type: ignore[no-untyped-def]
     first = m[at.MATCHES]
     pair = elements(m)[element, at.KIND] == at.LOGICAL
     lists(m)[list_row, at.PASSED_ON] = 0
-    # The list is built up again: nothing comes into it while the event is offered, but the partner of a `not` in a
-    # pair may lose one.
+    # Rebuild the list: nothing is added while the event is offered, but the partner of a `not` in a pair may lose an
+    # entry.
     before = np.int64(at.NONE)
     entry = lists(m)[list_row, at.PENDING_HEAD]
     while entry != at.NONE:
         partial = entries(m)[entry, at.ENTRY_PARTIAL]
-        # One that waits here twice is filled at its first turn; then it is done here.
+        # A partial that waits here twice is filled the first time, and done the second time.
         waits = _wants_event(element, partial, m)
         if waits and pair and m[at.ROW_KEPT] != at.NONE:
             waits = partials(m)[partial, at.SLOTS + element] != m[at.ROW_KEPT]

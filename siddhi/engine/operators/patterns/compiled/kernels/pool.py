@@ -1,4 +1,4 @@
-"""Parts of the compiled state machine: partial matches, the events in their slots, and room for both."""
+"""Parts of the compiled state machine: partial matches, and the events in their slots."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def copy_up_to(partial, place, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def length_of(partial, place, m):  # type: ignore[no-untyped-def]
-    """How many events stand in the slot."""
+    """Return the number of events in the slot."""
     value = partials(m)[partial, at.SLOTS + place]
     if value == at.NONE:
         return 0
@@ -67,7 +67,7 @@ def first_event(partial, place, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def event_at(partial, place, position, m):  # type: ignore[no-untyped-def]
-    """Return the event at `position` in the slot, which holds more events."""
+    """Return the event at `position` in the slot, which has more events."""
     value = partials(m)[partial, at.SLOTS + place]
     if elements(m)[place, at.KIND] != at.COUNTED:
         return value
@@ -86,7 +86,7 @@ def event_at(partial, place, position, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def pick(partial, place, way, offset, under_test, m):  # type: ignore[no-untyped-def]
-    """Return the event of the slot that a reference means, `NONE` when there is none."""
+    """Return the event of the slot that a reference selects, `NONE` when there is none."""
     length = length_of(partial, place, m)
     position = offset
     if way == at.LAST_EVENT:
@@ -110,7 +110,7 @@ def _new_chunk(previous, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def append(partial, place, event, m):  # type: ignore[no-untyped-def]
-    """`event` stands last in the counted slot."""
+    """Append `event` to the counted slot."""
     chain = partials(m)[partial, at.SLOTS + place]
     if chain == at.NONE:
         free = m[at.FREE_CHAINS] - 1
@@ -132,7 +132,7 @@ def append(partial, place, event, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def drop_last(partial, place, m):  # type: ignore[no-untyped-def]
-    """Record that the last event of the counted slot is gone; a slot that had one event is empty."""
+    """Remove the last event of the counted slot; a slot that had one event becomes empty."""
     chain = partials(m)[partial, at.SLOTS + place]
     if chain == at.NONE:
         return
@@ -147,7 +147,7 @@ def drop_last(partial, place, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def kept_event(row, latest, m):  # type: ignore[no-untyped-def]
-    """Return the number of the event in `row` among the kept ones; it is kept when it is first asked for."""
+    """Return the number of the stored copy of the event in `row`, which is created on first use."""
     event = m[at.ROW_KEPT]
     if event != at.NONE:
         return event

@@ -1,4 +1,4 @@
-"""Parts of the compiled state machine: conditions that compare an event with those that a partial match holds."""
+"""Parts of the compiled state machine: conditions that compare an event with those of a partial match."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _compare(operator, left, right):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _whole(operator, left, right):  # type: ignore[no-untyped-def]
-    """Whole numbers as Java has them: a quotient is cut towards zero; the divisor is not zero."""
+    """Return the result of an integer operation as in Java: quotients are truncated; the divisor is not zero."""
     if operator == at.PLUS:
         return left + right
     if operator == at.MINUS:
         return left - right
     if operator == at.TIMES:
         return left * right
-    if right == -1:  # no overflow at the least number
+    if right == -1:  # avoids overflow at the least number
         return np.int64(0) if operator == at.REMAINDER else -left
     floor = left // right
     if floor * right != left and (left < 0) != (right < 0):
@@ -69,7 +69,7 @@ def _fraction(operator, left, right):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _load(number, code, row, partial, m):  # type: ignore[no-untyped-def]
-    """Register `number` gets what an event has: that in `row`, or one that `partial` holds."""
+    """Load a value of an event into register `number`: the event in `row`, or one of `partial`."""
     operation = code[at.OPERATION]
     if operation <= at.EVENT_FRACTION:
         column = code[at.A]
@@ -178,9 +178,9 @@ def _take_constant(number, code, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def _matches(first, row, partial, m):  # type: ignore[no-untyped-def]
-    """Return whether instruction `first`, a comparison of two events, holds.
+    """Return whether instruction `first`, a comparison of two events, is true.
 
-    One is the event in `row`, the other one that of a slot that is not counted.
+    One is the event in `row`, the other is in a slot that is not counted.
     """
     operator, column = (instructions(m)[first, at.A], instructions(m)[first, at.B])
     place, other = (instructions(m)[first, at.C], instructions(m)[first, at.D])
@@ -200,9 +200,9 @@ def _matches(first, row, partial, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def holds(element, row, partial, m):  # type: ignore[no-untyped-def]
-    """Return whether the element's condition holds for the event in `row`.
+    """Return whether the element's condition is true for the event in `row`.
 
-    The event stands in the slot of `partial` already.
+    The event is in the slot of `partial` already.
     """
     first, end = (elements(m)[element, at.FIRST_INSTRUCTION], elements(m)[element, at.END_INSTRUCTION])
     if first == end:
@@ -210,7 +210,7 @@ def holds(element, row, partial, m):  # type: ignore[no-untyped-def]
     for number in range(end - first):
         code = instructions(m)[first + number]
         operation = code[at.OPERATION]
-        if operation >= at.MATCH_WHOLE:  # one of the conditions that all have to hold
+        if operation >= at.MATCH_WHOLE:  # one of several conditions that must all be true
             met = _is_true(code[at.A], m) if operation == at.REQUIRE else _matches(first + number, row, partial, m)
             if not met:
                 return False

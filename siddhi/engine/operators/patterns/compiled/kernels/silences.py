@@ -1,4 +1,4 @@
-"""Parts of the compiled state machine: what happens when an alarm of a `not` fires."""
+"""Parts of the compiled state machine: process an alarm of a `not`."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _wake_alone(base, element, due, m):  # type: ignore[no-untyped-def]
         entry = take_out(base, element, at.PENDING_HEAD, before, entry, m)
     if scope != at.NONE:
         update(base, scope, m)
-    # Those that passed stand where matches will: the ones that are none go again.
+    # Passed partials are stored in place of matches; those that do not match are removed again.
     for number in range(first, passed):
         _pass_silence(base, element, matches(m)[number, at.MATCH_PARTIAL], m)
 
@@ -146,7 +146,7 @@ def _wake_side(base, element, due, now, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def wake(base, element, due, now, m):  # type: ignore[no-untyped-def]
-    """Lets the silence up to `due` pass; `now` is the clock. The matches that it completes stand last."""
+    """Process the end of the waiting time at `due`; `now` is the clock. The matches that it completes are appended."""
     if not lists(m)[base + element, at.ACTIVE]:
         return
     if elements(m)[element, at.KIND] == at.ABSENT:

@@ -1,12 +1,13 @@
-"""Arrays of the compiled state machine, found by their addresses.
+"""Access the arrays of the compiled state machine by address.
 
-The loop is some sixty functions that call each other for every event. Each needs a few of forty arrays, and numba hands
-over an array as seven numbers or more: handing on all of them costs more than the work. So all arrays are found through
-one, the frame, which holds their addresses (see `memory`); a view is made where it is used and costs two additions.
+The loop consists of some sixty functions that call each other for every event. Each needs a few of forty arrays, and
+numba passes an array as seven or more numbers: passing all of them costs more than the work. So all arrays are found
+through one, the frame, which contains their addresses (see `memory`); a view is created where it is used and costs two
+additions.
 
-    times(m)[row]          lists(m)[row, at.SINCE]
+times(m)[row]          lists(m)[row, at.SINCE]
 
-Anyone who fills the frame keeps the arrays alive. A view knows no length, so an index must not be negative.
+The code that fills the frame keeps the arrays alive. A view has no length, so an index must not be negative.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _FRAME = types.Array(types.int64, 1, "C")
 
 
 def _viewer(dtype: Any, place: int, width: int | None, width_place: int | None) -> Any:
-    """Return what makes the array of `dtype` whose address stands at `place` in the frame.
+    """Return an intrinsic that creates a view of the `dtype` array whose address is at `place` in the frame.
 
-    A line, or rows of `width` or of as many items as stand at `width_place`.
+    It has one dimension, or rows of `width` or of the number of items at `width_place`.
     """
     dimensions = 1 if width is None and width_place is None else 2
     array_type = types.Array(dtype, dimensions, "C")
