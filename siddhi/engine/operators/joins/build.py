@@ -19,7 +19,7 @@ from siddhi.engine.operators.incremental_aggregation.reader import AggregationRe
 from siddhi.engine.operators.joins.condition import JoinCondition
 from siddhi.engine.operators.joins.held import CarefullyHeldTable, Contents, HeldAggregation, HeldRows, HeldTable
 from siddhi.engine.operators.joins.join import JoinOperator, JoinWithMissingEvents
-from siddhi.engine.operators.joins.moving import ROW_NUMBER, RowNumbers, other_order
+from siddhi.engine.operators.joins.shelf import ROW_NUMBER, RowNumbers, other_order
 from siddhi.engine.operators.joins.side import Held, Side
 from siddhi.engine.operators.joins.whole_events import (
     PresentRows,
