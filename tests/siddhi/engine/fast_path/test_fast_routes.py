@@ -1,5 +1,4 @@
-"""Few events go through windows, aggregates, joins and patterns by a way of their own: with the same results, and the
-same state, as on the long way."""
+"""Windows, aggregates, joins and patterns give the same results and state on the fast path as on the general path."""
 
 from __future__ import annotations
 
@@ -237,7 +236,7 @@ def batches(draw: st.DrawFn) -> tuple[str, pa.RecordBatch]:
     return draw(st.sampled_from("SST")), batch.slice(first, draw(st.integers(1, rows - first)))
 
 
-def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int, *, the_long_way: bool) -> object:
+def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int, *, general_path: bool) -> object:
     """Every row that comes out and what the app reports about itself in the end; another runtime takes over from
     the first at batch `saved_at`."""
     app = analyse(parse(text))
@@ -250,7 +249,7 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
         told.extend(map(repr, records.to_pylist()))
 
     def listening(runtime: AppRuntime) -> AppRuntime:
-        for stream in "ST" if the_long_way else "":
+        for stream in "ST" if general_path else "":
             runtime.add_stream_callback(stream, lambda _: None)  # the callback has to get these
         runtime.add_stream_callback("Out", take)
         return runtime
@@ -279,11 +278,11 @@ def test_a_fast_route_answers_as_the_general_path(
     query: str, sent: list[tuple[str, pa.RecordBatch]], saved_at: int, own: bool
 ) -> None:
     text = f"{'@app:playback ' if own else ''}{STREAMS} {query}"
-    assert answers(text, sent, saved_at, the_long_way=False) == answers(text, sent, saved_at, the_long_way=True)
+    assert answers(text, sent, saved_at, general_path=False) == answers(text, sent, saved_at, general_path=True)
 
 
-def gone_short(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the batches that go a short way from now on."""
+def fast_path_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record the sizes of the batches that take the fast path from now on."""
     gone: list[int] = []
     run = FastPath.run
 
@@ -413,7 +412,7 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
     ],
 )
 def test_only_few_forms_of_queries_have_a_fast_route(query: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = gone_short(monkeypatch)
+    gone = fast_path_sizes(monkeypatch)
     runtime, _ = running(query)
     runtime.send("T", events(2))
     for _ in range(2):  # too many; a join has caught up with its windows by then, and strings in demand are known
@@ -427,11 +426,11 @@ def test_only_few_forms_of_queries_have_a_fast_route(query: str, goes: bool, mon
 
 def test_an_output_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     query = "from S#window.length(3) select sum(l) as `@1`, count() as `@0`, count() as n having n > 1 insert into Out;"
-    gone = gone_short(monkeypatch)
+    gone = fast_path_sizes(monkeypatch)
     for listens in (False, True):
         runtime, told = running(query)
         if listens:
-            runtime.add_stream_callback("S", lambda _: None)  # events that a callback gets go the long way
+            runtime.add_stream_callback("S", lambda _: None)  # events for a callback take the general path
         runtime.send("S", events(4))
         assert [list(row.values())[2:] for batch in told for row in batch.to_pylist()] == [
             [1, 2, 2],
@@ -442,7 +441,7 @@ def test_an_output_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_first_of_equal_zeros_is_the_least_on_both_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = gone_short(monkeypatch)
+    gone = fast_path_sizes(monkeypatch)
     for listened in ("", "S"):
         runtime, told = running("from S select minimum(d, 0.0) as a, minimum(0.0, d) as b insert into Out;")
         for stream in listened:
@@ -475,7 +474,7 @@ KEPT = "Kept (l long, s string, t string, m long, c string, r double, o bool)"
 def test_results_that_are_kept_stay_the_same_whatever_comes_later(
     definition: str, query: str, is_fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = gone_short(monkeypatch)
+    gone = fast_path_sizes(monkeypatch)
     app = analyse(parse(f"@app:playback {STREAMS} {definition} {query}"))
     runtime, kept = AppRuntime(app), list[pa.RecordBatch]()
     if not definition:
@@ -555,8 +554,8 @@ def test_many_strings_that_come_by_a_fast_route_are_forgotten_in_time() -> None:
     assert told[-1].column("n").to_pylist()[-1] == 1
 
 
-def test_strings_that_only_pass_by_go_the_long_way_and_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = gone_short(monkeypatch)
+def test_strings_that_only_pass_by_take_the_general_path_and_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = fast_path_sizes(monkeypatch)
     runtime, told = running("from S#window.length(2) select s, sum(l) as a insert into Out;")
     for number in range(9):
         runtime.send("S", events(1, s=pa.array([f"text {number}"])))
@@ -566,7 +565,7 @@ def test_strings_that_only_pass_by_go_the_long_way_and_are_not_kept(monkeypatch:
 
 @pytest.mark.thorough
 def test_strings_behind_a_filter_are_read_as_long_as_they_are_in_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = gone_short(monkeypatch)
+    gone = fast_path_sizes(monkeypatch)
     query = "from S[l == 1]#window.length(2) select s, sum(l) as a group by s insert into Out;"
     runtime, _ = running(query)
     for number in range(STRING_DEMAND_PROBE_ROWS + STRING_DEMAND_HOLD_ROWS + 2 * STRING_DEMAND_PROBE_ROWS):
@@ -581,59 +580,7 @@ def test_strings_behind_a_filter_are_read_as_long_as_they_are_in_demand(monkeypa
     assert runtime.statistics().strings < 2 * STRING_DEMAND_PROBE_ROWS
 
 
-LARGE = "x" * 3_000_000
-"""A thousand of these are too much text for a column."""
-TEXTS = "".join(f"define stream {stream} (s string, u string, l long);" for stream in "ST")
-JOINING = "from S#window.length(5) as x join T#window.length(1000) as y on x.s == y.s select x.u as u, y.l as l"
-MATCHING = "from every e1=S -> e2=S[l == 7] select e1.u as a, e2.u as u, e1.l as l"
-
-
-@pytest.mark.parametrize(("query", "filled"), [(JOINING, "T"), (MATCHING, "S")])
-def test_results_with_too_much_text_are_lost_and_the_query_goes_on(query: str, filled: str) -> None:
-    told: list[list[object]] = []
-    for listened in ("", "ST"):
-        runtime = AppRuntime(analyse(parse(f"@app:playback {TEXTS} {query} insert into Out;")))
-        for stream in listened:
-            runtime.add_stream_callback(stream, lambda _: None)
-        told.append(_around_too_much(runtime, filled))
-    assert told[0] == told[1]
-    assert told[0][0] == "OverflowError"
-
-
-def _around_too_much(runtime: AppRuntime, filled: str) -> list[object]:
-    """What becomes of an event that makes a thousand long results, and of those that come behind it."""
-    outcome: list[object] = []
-    told: list[tuple[object, ...]] = []
-
-    def take(records: pa.RecordBatch) -> None:
-        rows = records.to_pylist()
-        told.extend(tuple("large" if value == LARGE else value for value in row.values()) for row in rows)
-
-    runtime.add_stream_callback("Out", take)
-    runtime.start(1)
-    runtime.send("S", _texts(1, "first", 0))
-    for _ in range(4):
-        runtime.send(filled, _texts(250, "w", 1))
-    for text, number in ((LARGE, 7), ("next", 5), ("last", 7)):
-        told.clear()
-        try:
-            runtime.send("S", _texts(1, text, number))
-        except OverflowError as error:
-            outcome.append(type(error).__name__)
-        else:
-            outcome.append(list(told))
-    statistics = runtime.statistics()
-    held = [part.size.rows for part in statistics.state]
-    return [*outcome, statistics.events, runtime.saved().clock, held]
-
-
-def _texts(rows: int, text: str, number: int) -> pa.RecordBatch:
-    times = pa.array(range(2, 2 + rows), pa.int64())
-    numbers = pa.array([number] * rows, pa.int64())
-    return pa.record_batch({"_timestamp": times, "s": ["a"] * rows, "u": [text] * rows, "l": numbers})
-
-
-def test_a_watch_is_told_of_the_entrance_of_a_partition_as_on_the_long_way() -> None:
+def test_a_watch_gets_the_entrance_of_a_partition_as_on_the_general_path() -> None:
     told: list[list[tuple[str, int]]] = []
     for listened in ("", "S"):
         runtime, _ = running(f"{BY_S} from S#window.length(2) select s, sum(l) as a insert into Out; end;")
