@@ -189,7 +189,7 @@ KNOWN: tuple[KnownDifference, ...] = (
         _loses_silences,
     ),
     KnownDifference(
-        "all-matches-are-told",
+        "all-matches-are-emitted",
         "a stream that completes a pattern and feeds a `not` of the same pattern: Siddhi loses matches",
         _mixes_pair_with_its_stream,
     ),
@@ -285,7 +285,7 @@ KNOWN: tuple[KnownDifference, ...] = (
         lambda document: re.search(rf"(?s){_KEY}.* update ", document["app"]) is not None and _has_nulls(document),
     ),
     KnownDifference(
-        "questions-change-nothing",
+        "queries-change-nothing",
         "rows of a named batch window that an on-demand query asked for leave with their own time in Siddhi",
         lambda document: (
             any("query" in event for event in document["events"])
