@@ -14,7 +14,7 @@ from siddhi.analysis.analyser import analyse
 
 
 def compiled(text: str) -> Compiled:
-    """The plan of `text`, each of whose stages has been analysed as an executor reads it."""
+    """Return the plan of `text` after analysing each of its stages as an executor does."""
     found = examine(text)
     assert found.compiled is not None, [one.problem for one in found.findings]
     plan = read_xml(found.compiled.xml)

@@ -1,4 +1,4 @@
-"""Nothing that is written in an annotation is ignored without a word: options, values and annotations inside."""
+"""No part of an annotation is ignored silently: options, values and nested annotations."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ STRANGE = ("bogus.option='1'", "'bogus value'", "@bogus(x='1')", "@bogus")
 
 
 def strange_ones(annotation: str) -> Iterator[str]:
-    """Yield the annotation with each of the strange parts at the end of it and of each one inside."""
+    """Yield the annotation with each unknown part added, at its end and at the end of each nested one."""
     quoted = False
     for place, sign in enumerate(annotation):
         quoted ^= sign == "'"
@@ -104,7 +104,7 @@ def test_what_no_one_knows_in_an_annotation_is_told_at_its_place(place: str, ann
         text = place.replace("◊", written)
         told = [one.problem.span for one in examine(text).findings if one.problem.span]
         starts = text.index("bogus") - 1
-        # What is inside of an annotation that has no effect as a whole is not told apart.
+        # The contents of an annotation without effect are not reported separately.
         whole = (text.index("◊") if "◊" in text else place.index("◊")) - 1
         assert any(
             whole <= span.start <= starts + 10 and span.end > starts and span.end <= place.index("◊") + len(written)
@@ -125,7 +125,7 @@ def test_each_destination_with_a_wrong_option_is_found_at_its_place() -> None:
 
 
 def pointed_at(distribution: str) -> list[str]:
-    """Return at what of a plan whose sink has the distribution findings point."""
+    """Return the parts of a plan that findings point at when its sink has this distribution."""
     text = (
         "@Plan:name('P') @source(type='http', @map(type='json')) define stream A (k string);\n"
         f"@sink(type='kafka', bootstrap.servers='b:9092', topic='t', @map(type='json'), {distribution})\n"

@@ -1,4 +1,4 @@
-"""`@App:transport('kafka')`: which streams topics carry, and how. The cases are those of WSO2 SP's topology tests."""
+"""`@App:transport('kafka')`: the streams that topics carry. The cases are those of WSO2 SP's topology tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def carried(text: str) -> dict[str, CarriedStream]:
 
 
 def feeders(text: str, stream: str) -> dict[str, list[str]]:
-    """Return who feeds each stage with the stream."""
+    """Return the stages that feed each stage with the stream."""
     found: dict[str, list[str]] = {}
     for link in compiled(HEADER + text).plan.links():
         if link.stream == stream:

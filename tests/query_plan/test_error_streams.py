@@ -1,4 +1,4 @@
-"""Streams with `@OnError(action='STORE')`: each stage that takes one in gives out what fails in it."""
+"""Streams with `@OnError(action='STORE')`: each stage that reads one emits the events that fail in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queries run together, what comes into a group and what leaves it, and how instances share their inputs."""
+"""Queries that run together, the inputs and outputs of groups, and how instances share their inputs."""
 
 from __future__ import annotations
 

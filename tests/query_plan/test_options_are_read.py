@@ -1,4 +1,4 @@
-"""Every option of a source, sink or mapper that is accepted is read by some code, or has no other value."""
+"""Code reads every accepted option of sources, sinks and mappers, or the option has a single value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = ("query_plan", "cep_worker", "topology")
 READ_BY_NAME = {"topic": "cep_worker/plan_links/in_memory.py"}
 """Options that code reads from the declaration by their names, with the file."""
 ALIKE = {(TextSourceOptions, "new_line_character")}
-"""Options whose values are all right: lines may end in any of these ways."""
+"""Options whose values are all equivalent: lines may end in any of these ways."""
 KINDS: dict[str, type[Options]] = {
     **{f"{kind} {name}": one for kind, named in CONNECTORS.items() for name, one in named.items()},
     **{f"{kind} mapper {name}": one for kind, named in MAPPERS.items() for name, one in named.items()},
@@ -33,7 +33,7 @@ KINDS: dict[str, type[Options]] = {
 
 @cache
 def files() -> tuple[tuple[Path, frozenset[str], frozenset[str]], ...]:
-    """Each file with the names that it uses and the attributes that it reads."""
+    """Return each file with the names that it uses and the attributes that it reads."""
     paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     return tuple((path, *names_and_reads(ast.parse(path.read_text(encoding="utf-8")))) for path in paths)
 
@@ -53,7 +53,7 @@ def names_and_reads(tree: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def read_by_its_class(kind: type[Options]) -> frozenset[str]:
-    """The fields that methods of the class of options read."""
+    """Return the fields that methods of the options' class read."""
     return names_and_reads(ast.parse(textwrap.dedent(inspect.getsource(kind))))[1]
 
 
@@ -62,7 +62,7 @@ def family(kind: type[Options]) -> list[type[Options]]:
 
 
 def unread(kind: type[Options]) -> list[str]:
-    """The fields that no file which names the class reads, nor the class itself; those with one value are left out."""
+    """Return the fields that neither the class nor a file that names it reads, except those with a single value."""
     names = {one.__name__ for one in family(kind)}
     read = {attribute for one in family(kind) for attribute in read_by_its_class(one)}
     for path, there, attributes in files():

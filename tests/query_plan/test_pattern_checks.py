@@ -1,4 +1,4 @@
-"""Patterns that match forever are not warned about."""
+"""There are no warnings about patterns that continue to match."""
 
 from __future__ import annotations
 

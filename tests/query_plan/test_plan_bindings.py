@@ -1,4 +1,4 @@
-"""Which streams a plan takes in and gives out, and the names that the outside knows them by."""
+"""The input and output streams of a plan, and their external names."""
 
 from __future__ import annotations
 

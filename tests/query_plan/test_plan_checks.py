@@ -1,4 +1,4 @@
-"""Each rule of distribution, with its exact place: what stands between « and » is what the finding points at."""
+"""Each rule of distribution with its exact position: findings point at the text between « and »."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = "from A select * insert into B; from C select * insert into B;"
 
 
 def cases() -> list[tuple[str, str, str]]:
-    """(code, severity, plan with the place marked) of each case in the file."""
+    """Return (code, severity, plan with the marked position) of each case in the file."""
     found = []
     for case in (Path(__file__).parent / "refused_plans.txt").read_text(encoding="utf-8").split("---- ")[1:]:
         head, text = case.split("\n", 1)
@@ -36,7 +36,7 @@ CASES = cases()
 
 
 def unmarked(marked: str) -> tuple[str, tuple[int, int] | None]:
-    """The plan without the marks, and from where to where they stood."""
+    """Return the plan without the marks, and the marked range."""
     start, end = marked.find("«"), marked.find("»")
     return marked.replace("«", "").replace("»", ""), None if start < 0 else (start, end - 1)
 

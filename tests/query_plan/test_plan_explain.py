@@ -1,4 +1,4 @@
-"""A query plan in words, and what is said about where it may be slow."""
+"""Explanations of query plans, and hints about slow parts."""
 
 from __future__ import annotations
 

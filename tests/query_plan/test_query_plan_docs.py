@@ -1,4 +1,4 @@
-"""The examples in docs/query-plan are what the planner says today."""
+"""The examples in docs/query-plan are the current output of the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of mappers with schemas: what is wrong with them, and what they may reach."""
+"""The options of mappers with schemas: invalid ones, and the allow-lists they are checked against."""
 
 from __future__ import annotations
 

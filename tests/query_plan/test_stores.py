@@ -1,4 +1,4 @@
-"""What `@Store(type='rdbms', …)` says, and URLs as Java writes them."""
+"""The options of `@Store(type='rdbms', …)`, and JDBC URLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the golden files of the planner again: look at the difference before you keep it."""
+"""Write the golden files of the planner again; check the difference before committing it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def write_docs(folder: Path) -> None:
-    """Write into the pages the golden room monitor, its XML, its words, hints, and why a plan is refused."""
+    """Write the examples of the golden room monitor into the pages: XML, explanation, hints, and refusals."""
     golden = HERE / "golden" / "RoomMonitor"
     blocks = [golden.with_suffix(ending).read_text(encoding="utf-8") for ending in (".siddhiql", ".xml", ".txt")]
     hinted = (HERE / "golden" / "TradeAlerts.txt").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Quartz cron texts: what they mean and which are refused."""
+"""Quartz cron expressions: their meaning, and rejected ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SATURDAY_NOON = datetime(2026, 11, 21, 12, 0, 3, 200_000, tzinfo=UTC)
 
 
 def next_times(text: str, count: int) -> list[str]:
-    """The first times after `SATURDAY_NOON`, as `Sat 2026-11-21 12:00:05`."""
+    """Return the first times after `SATURDAY_NOON`, as `Sat 2026-11-21 12:00:05`."""
     schedule, found = parse_cron(text), []
     time_ms: int | None = int(SATURDAY_NOON.timestamp() * 1000)
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""What the pages about the language show is so."""
+"""The examples in the pages about the language are correct."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ define stream Orders (item string, customer string, price double);
 
 
 def blocks(pages: str, language: str) -> list[str]:
-    """The code blocks of that language."""
+    """Return the code blocks of that language."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.glob(pages)))
     found = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [block for named, block in found if named == language]

@@ -1,4 +1,4 @@
-"""Whatever the text, parsing, analysis and building an app end in an app or in a `SiddhiError`."""
+"""For any text, parsing, analysing and building an app gives an app or a `SiddhiError`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as JSON texts, and how deep they may nest: told at the bound and one level beyond it."""
+"""Objects as JSON texts, and their maximum nesting, at the limit and one level beyond it."""
 
 from __future__ import annotations
 

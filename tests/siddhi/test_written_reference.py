@@ -1,4 +1,4 @@
-"""The pages that list what plans may call."""
+"""The pages that list what plans may call are up to date."""
 
 from __future__ import annotations
 

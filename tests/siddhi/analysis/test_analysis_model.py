@@ -1,4 +1,4 @@
-"""What the analysed model says of apps that are right."""
+"""The analysed model of valid apps."""
 
 import pytest
 

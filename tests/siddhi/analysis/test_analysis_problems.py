@@ -1,4 +1,4 @@
-"""What analysis refuses, and what it tells the user."""
+"""Problems that the analysis reports, with their messages."""
 
 import pytest
 

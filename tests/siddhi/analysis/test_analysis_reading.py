@@ -1,4 +1,4 @@
-"""What an app's text tells of the values that its queries look at and make."""
+"""How queries use values, according to the text of an app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a name or a star means where several readings are possible: what Siddhi reads."""
+"""The meaning of ambiguous names and stars, as in Siddhi."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine implements and what the language declares are the same names."""
+"""The engine implements exactly the names that the language declares."""
 
 from __future__ import annotations
 

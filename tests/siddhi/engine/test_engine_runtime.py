@@ -1,4 +1,4 @@
-"""The outside of a running app: what it takes, what it refuses, what it tells."""
+"""The interface of a running app: inputs, refusals and reports."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_stream_that_feeds_itself_is_followed_to_the_end_before_the_next_event
 
 
 def refusal(data: bytes) -> str:
-    """The code with which an app refuses to continue from the snapshot `data`, whole or with what matches of it."""
+    """Return the code with which an app refuses the snapshot `data`, completely or by matching."""
     app = analyse(parse("define stream S (a int); from S#window.length(5) select a insert into O;"))
     with pytest.raises(SnapshotError) as caught:
         AppRuntime(app).restore(data)
@@ -172,9 +172,11 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("format_version", [4, 6, 7, 11, 13])
 def test_a_snapshot_of_a_former_format_is_refused(format_version: int) -> None:
-    """In format 6 the slots of `A and not B` had other places, and sessions did not tell where late events went; in 7
-    `min` and `max` of sessions held all values, an aggregate in `having` one for each group, and patterns did not hold
-    what `order by` asks for. Until 13 partitions had a copy of each window for every key."""
+    """In format 6 the slots of `A and not B` had other places, and sessions did not store the positions of late events.
+
+    In 7 `min` and `max` of sessions stored all values, an aggregate in `having` one for each group, and patterns did
+    not store what `order by` reads. Until 13 partitions had a copy of each window for every key.
+    """
     former = bytearray(started("define stream S (a int); from S#window.length(5) select a insert into O;").snapshot())
     former[4:6] = format_version.to_bytes(2, "little")
     assert refusal(bytes(former)) == "snapshot-format"
@@ -194,8 +196,10 @@ def test_a_snapshot_that_is_torn_or_foreign_is_refused() -> None:
 
 
 def test_whatever_bytes_come_they_are_read_or_refused_with_a_code() -> None:
-    """A changed snapshot is torn; one whose checksum was made again, which nobody does by accident, is still read as
-    plain values or not at all."""
+    """A changed snapshot is refused as torn.
+
+    One with a corrected checksum, which does not occur by accident, is read as plain values or refused.
+    """
     text = """@app:playback define stream S (a int, k string); define table T (a int, k string);
         from S insert into T; partition with (k of S) begin
         from S#window.length(2) select k, sum(a) as a insert into O; from e1=S -> e2=S select e1.a insert into M; end;
@@ -234,7 +238,7 @@ def test_the_first_event_sets_the_clock_at_one_go_and_silences_before_it_end_the
     )
     rows = rows_of(runtime, "O")
     runtime.send("B", records([1067, 1500, 2000], a=ints(1, 2, 3)))
-    # Without an A each B comes after a silence of 300 ms (decision 82).
+    # Without an A each B comes after a waiting time of 300 ms (decision 82).
     assert [row["a"] for row in rows] == [1, 2, 3]
     runtime.send("A", records([2100], a=ints(9)))
     runtime.send("B", records([2500, 2900], a=ints(4, 5)))

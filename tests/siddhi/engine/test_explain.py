@@ -1,4 +1,4 @@
-"""`AppRuntime.explain()`: what it says comes from the operators that run and from the choices that built them."""
+"""`AppRuntime.explain()`: it describes the running operators and the choices that built them."""
 
 from __future__ import annotations
 

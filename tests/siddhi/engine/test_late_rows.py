@@ -1,4 +1,4 @@
-"""Events that come late, from the future, or out of a backlog: the answers are right, also where Siddhi errs."""
+"""Late events, events from the future, and backlogs: the results are right, also where Siddhi's are wrong."""
 
 from __future__ import annotations
 

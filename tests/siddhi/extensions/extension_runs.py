@@ -1,4 +1,4 @@
-"""Runs expressions and queries of the extension packs on the engine."""
+"""Run expressions and queries of the extension packs on the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ DROPPED = "dropped"
 
 
 def results(expression: str, attributes: str, rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """What `expression` gives for each of `rows`, which hold values of `attributes` (as in a stream definition)."""
+    """Return the results of `expression` for each of `rows`, which have values of `attributes` (as in a stream
+    definition)."""
     columns = f"row_number int, {attributes}" if attributes else "row_number int"
     text = f"define stream In ({columns}); from In select row_number, {expression} as answer insert into Out;"
     app = analyse(parse(text))
@@ -37,14 +38,14 @@ def results(expression: str, attributes: str, rows: Sequence[Sequence[Any]]) -> 
 
 
 def result_type(expression: str, attributes: str) -> str:
-    """The type that analysis finds for `expression`."""
+    """Return the type that analysis finds for `expression`."""
     text = f"define stream In ({attributes}); from In select {expression} as answer insert into Out;"
     ((_, type_),) = analyse(parse(text)).streams["Out"].schema.attributes
     return type_.value
 
 
 class Run:
-    """A running app with the stream `In`; `emitted` collects what query `q` lets out.
+    """A running app with the stream `In`; `emitted` collects the output of query `q`.
 
     Each entry is `(kind, timestamp, values)` with kind "+" for current and "-" for expired rows.
     """
@@ -67,7 +68,7 @@ class Run:
             self.emitted.append(("+" if kind == 0 else "-", stamp, list(row.values())))
 
     def send(self, *rows: tuple[int, list[Any]]) -> None:
-        """Sends `(timestamp, values)` rows in one batch, the clock at the last of them."""
+        """Send `(timestamp, values)` rows in one batch, with the clock at the last of them."""
         events = [{"timestamp": stamp, "data": data} for stamp, data in rows]
         self.runtime.send("In", record_batch(self.app.streams["In"].schema, events), rows[-1][0])
 
@@ -75,13 +76,13 @@ class Run:
         self.runtime.advance_time(now_ms)
 
     def restart(self) -> None:
-        """The app continues from a snapshot of itself."""
+        """Continue from a snapshot of the app."""
         state = self.runtime.snapshot()
         self.runtime = self._built()
         self.runtime.restore(state)
 
     def taken(self) -> list[str]:
-        """What was let out since the last call, each row as `+value,value`."""
+        """Return the output since the last call, each row as `+value,value`."""
         written = [
             kind + ",".join("null" if value is None else str(value) for value in row) for kind, _, row in self.emitted
         ]

@@ -1,4 +1,4 @@
-"""Extensions of other packages, made known by entry points (simulated: nothing is installed)."""
+"""Extensions of other packages, found by entry points (simulated: nothing is installed)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Install = Callable[[dict[str, str]], tuple[BrokenExtension, ...]]
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Makes entry points known and returns the extensions that are broken."""
+    """Register entry points and return the broken extensions."""
 
     def offer(points: dict[str, str]) -> tuple[BrokenExtension, ...]:
         found = metadata.EntryPoints(metadata.EntryPoint(name, value, ENTRY_POINTS) for name, value in points.items())

@@ -15,7 +15,7 @@ Events = list[tuple[int, list[object]]]
 def emitted(
     window: str, events: Events, end: int, *, at_once: bool, restarts: bool = False
 ) -> list[tuple[str, int, str]]:
-    """What the window lets out under playback: (sign, timestamp, key and value)."""
+    """Return the output of the window under playback: (sign, timestamp, key and value)."""
     run = Run(
         "@app:playback define stream In (k string, v int, t long); "
         f"@info(name='q') from In#window.unique:{window} select k, v insert all events into Out;"

@@ -1,4 +1,4 @@
-"""What functions over the values of a row make is remembered from batch to batch, which changes no answer."""
+"""Results of functions over the values of a row are cached between batches, without changing them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_function_that_gets_ever_new_values_does_not_remember_them(monkeypatch
 
 
 def test_a_script_is_called_again_for_each_batch() -> None:
-    """It may draw at random or read a clock: what it returned once must not be its answer forever."""
+    """A script may use random numbers or a clock, so its results are not cached forever."""
     script = "define function f[javascript] return double { return Math.random(); };"
     text = f"@app:playback {script} define stream S (a int); from S select f(a) as b insert into Out;"
     runtime = AppRuntime(analyse(parse(text)))

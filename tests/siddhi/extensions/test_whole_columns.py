@@ -1,4 +1,4 @@
-"""Functions that work on whole columns give what they give for events that come alone."""
+"""Functions over whole columns give the same results as for single events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where brackets are allowed in patterns and sequences: as in Siddhi's grammar, which has own rules around `not`."""
+"""Brackets in patterns and sequences are allowed as in Siddhi's grammar, which has special rules for `not`."""
 
 from __future__ import annotations
 

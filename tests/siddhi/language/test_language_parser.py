@@ -1,4 +1,4 @@
-"""What texts mean, and where their parts stand."""
+"""The meaning of texts, and the positions of their parts."""
 
 import pytest
 

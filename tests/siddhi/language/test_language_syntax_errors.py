@@ -1,4 +1,4 @@
-"""Refused texts: what the user is told, and that nothing but a SiddhiParseError comes out."""
+"""Rejected texts: their messages, and that only SiddhiParseError is raised."""
 
 import pytest
 from hypothesis import given, settings

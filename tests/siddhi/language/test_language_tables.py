@@ -1,4 +1,4 @@
-"""The parser's tables on disk: a parser that reads them parses as the one that wrote them."""
+"""The parser's tables on disk: a parser that reads them gives the same results as the one that wrote them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = "define stream S (a int); from S[a > 1] select a, a + 1 as b insert into 
 
 
 def made(monkeypatch: pytest.MonkeyPatch, file: Path | None) -> Lark:
-    """The parser of a new process that keeps its tables in `file`."""
+    """Return the parser of a new process that stores its tables in `file`."""
     monkeypatch.setattr(parser, "_tables_on_disk", lambda: None if file is None else str(file))
     lark: Lark = parser._lark.__wrapped__()
     return lark

@@ -1,4 +1,4 @@
-"""What a process that answers one request may take, beside what it takes to load the engine."""
+"""The limits of a process that answers one request, apart from loading the engine."""
 
 from __future__ import annotations
 

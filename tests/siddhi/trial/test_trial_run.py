@@ -1,4 +1,4 @@
-"""A plan tried on a few events: what comes out, after which event, and what is refused."""
+"""A plan tried on a few events: its output by event, and refusals."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Record batches that leave the engine: written again when rows are few, wrapped when they are many."""
+"""Output record batches: copied if there are few rows, wrapped if there are many."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = {
 
 @st.composite
 def columns(draw: st.DrawFn, size: int) -> tuple[AttributeType, list[object], str]:
-    """A column's type, its values, and the form in which the engine has it."""
+    """Return a column's type, its values, and the form in which the engine has it."""
     type_ = draw(st.sampled_from(sorted(VALUES, key=str)))
     items = draw(st.lists(st.none() | VALUES[type_], min_size=size, max_size=size))
     form = draw(st.sampled_from(["numpy", "strided", "arrow", "sliced", "taken", "taken twice", "loaded"]))

@@ -1,4 +1,4 @@
-"""Attributes that are called as the columns that every batch has stand beside these."""
+"""Attributes may have the names of the columns that every batch has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the order or the sameness of objects is that of Java."""
+"""Order and equality of objects as in Java."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_codes_whose_difference_is_too_large_stand_the_other_way_round() -> None
 
 
 def differences(app: str, rows: list[Any], events: list[Any]) -> tuple[str, ...]:
-    """How what `app` inserts into O differs from `rows`, given values of S, one event each millisecond."""
+    """Return the differences between `rows` and the output of `app` for values of S, one event each millisecond."""
     document = {
         "listen": {"streams": ["O"]},
         "events": [{"stream": "S", "timestamp": at, "data": data} for at, data in enumerate(events, 1)],

@@ -1,4 +1,4 @@
-"""Few rows are read at once, many as views: the same values come of both."""
+"""Few rows are copied in one call, many are viewed: both give the same values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_few_rows_anywhere_in_a_batch_are_read_as_they_are(nulls: bool) -> None:
     inlet = BatchReader("S", "S", TYPES, pool)
     whole = _records(MAX_COPIED_READ_ROWS + 80, nulls)
     expected = {name: whole.column(name).to_pylist() for name in ("_timestamp", *TYPES)}
-    assert _read(inlet, whole) == expected  # as views; from now on the inlet knows what is wanted
+    assert _read(inlet, whole) == expected  # as views; from now on the inlet knows the requested columns
     assert inlet._reader is not None
     for start, rows in [
         (0, 1),

@@ -1,4 +1,4 @@
-"""Rows shared out in one loop are those that Arrow picks, whatever their columns hold and however the batch was cut."""
+"""Rows distributed in one loop are those that Arrow selects, whatever the columns and the batch's offset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPES = {
 
 @st.composite
 def batches(draw: st.DrawFn) -> pa.RecordBatch:
-    """Batches with nulls or none, cut out of others."""
+    """Return batches with or without nulls, sliced from others."""
     rows = draw(st.integers(0, 40))
     arrays = []
     for type_ in draw(st.lists(st.sampled_from(sorted(TYPES, key=str)), min_size=1, max_size=4)):

@@ -1,4 +1,4 @@
-"""The rows that a window holds in slots."""
+"""Rows that a window stores in slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The string pool of a running app stays in proportion to the strings that are held."""
+"""The string pool of a running app stays in proportion to the strings in use."""
 
 from __future__ import annotations
 

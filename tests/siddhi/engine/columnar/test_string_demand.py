@@ -1,4 +1,4 @@
-"""Strings behind a filter are read ahead while many of them are asked for, and tried again."""
+"""Strings behind a filter are read ahead while many of them are requested, which is measured repeatedly."""
 
 from __future__ import annotations
 

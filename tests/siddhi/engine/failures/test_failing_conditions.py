@@ -1,4 +1,4 @@
-"""Conditions that fail where rows meet: in joins, in `in`, in changes of tables, in questions from outside."""
+"""Failing conditions on pairs of rows: in joins, in `in`, in writes to tables, in on-demand queries."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ INDEXED = "@Index('k') " + PLAIN
 
 
 def differences(app: str, events: list[tuple[Any, ...]], batch_rows: int | None, **streams: list[Any]) -> Any:
-    """How what `app` sends to streams differs from these rows, given events (stream, time, values), or (stream,
-    chunk)."""
+    """Return the differences between these rows and the output of `app`, given events (stream, time, values) or
+    (stream, chunk)."""
     document = {
         "listen": {"streams": list(streams)},
         "events": [
@@ -141,7 +141,8 @@ def test_a_condition_that_is_no_bool_fails(batch_rows: int | None) -> None:
 
 
 def table_after(change: str, table: str = PLAIN, *chunks: list[str]) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """The rows (k, v) of T and the keys lost, when `change` has had chunks of Ask (k, place in the chunk)."""
+    """Return the rows (k, v) of T and the lost keys after `change` has processed chunks of Ask (k, position in the
+    chunk)."""
     runtime = AppRuntime(analyse(parse(STREAMS + table + change + FAULTS)))
     lost: list[str] = []
     runtime.add_stream_callback("Lost", lambda batch: lost.extend(batch.column("k").to_pylist()))

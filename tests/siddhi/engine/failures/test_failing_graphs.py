@@ -1,7 +1,8 @@
-"""Random graphs of queries in which events fail: the answers are those of an engine that takes every event alone and
-carries it, depth first, from reader to reader; the split changes nothing, neither what fails nor the reasons.
+"""Random graphs of queries in which events fail.
 
-`FAILING_GRAPHS` says how many graphs are drawn, `FAILING_FIRST` which one is the first.
+The results are those of an engine that processes every event alone, depth first from reader to reader. Batches make no
+difference, neither to the failed events nor to the reasons. `FAILING_GRAPHS` is the number of graphs, `FAILING_FIRST`
+the first one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ WINDOWS = (
 
 
 class Drawn:
-    """A random app, what it listens to, and events for it."""
+    """A random app, its listeners, and events for it."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
@@ -111,7 +112,7 @@ class Drawn:
 
 
 def differences(drawn: Drawn, expected: dict[str, Any], batch_rows: int | None, between: Between | None) -> list[str]:
-    """How what comes out differs from `expected`."""
+    """Return the differences between the output and `expected`."""
     document = {
         "events": drawn.events,
         "listen": {"streams": [*drawn.outputs, *drawn.middle], "queries": []},
@@ -122,7 +123,7 @@ def differences(drawn: Drawn, expected: dict[str, Any], batch_rows: int | None, 
 
 
 def carried_alone(drawn: Drawn) -> dict[str, list[Any]]:
-    """What comes out on each stream when every event is carried alone, as `[timestamp, [values]]`."""
+    """Return the output of each stream when every event is processed alone, as `[timestamp, [values]]`."""
     app = analyse(parse(drawn.app))
     runtime = AppRuntime(app)
     found: dict[str, list[Any]] = {}

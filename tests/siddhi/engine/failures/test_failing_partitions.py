@@ -1,4 +1,4 @@
-"""Events that fail inside a partition fail in the stream on which they came."""
+"""Events that fail inside a partition fail in the stream on which they arrived."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ GOOD, BAD = 7, "no number"
 def differences(
     query: str, events: list[Any], batch_rows: int | None = None, between: Any = None, **streams: list[Any]
 ) -> tuple[str, ...]:
-    """How what `query` sends to streams differs from these rows (time, values), given events (k, v, o) of S, one each
-    millisecond, or chunks of them."""
+    """Return the differences between these rows (time, values) and the output of `query`.
+
+    Its input is events (k, v, o) of S, one each millisecond, or chunks of them.
+    """
     steps: list[dict[str, Any]] = []
     at = 0
     for event in events:

@@ -66,7 +66,7 @@ def written(condition: Sequence[str], event: str, row: str) -> str:
 
 
 class Table:
-    """A table without key and index; what an event did before it failed stays."""
+    """A table without key and index; changes by an event before it failed remain."""
 
     def __init__(self, condition: Sequence[str]) -> None:
         self.rows: list[list[Any]] = []
@@ -139,8 +139,7 @@ def test_changes_of_a_table_agree_with_a_loop(
 
 
 class Join:
-    """Two sides, each a window of the last events or (0) a stream that holds nothing, of which Ask keeps what meets
-    nothing."""
+    """Two sides, each a window of the last events or (0) a stream without a window; Ask keeps unmatched events."""
 
     def __init__(self, condition: Sequence[str], lengths: dict[str, int]) -> None:
         self.condition = condition

@@ -121,7 +121,7 @@ def joins(draw: st.DrawFn) -> str:
 
 @st.composite
 def lookups(draw: st.DrawFn) -> str:
-    """Events of S look for what events of T have put into a table."""
+    """Events of S look up rows that events of T have inserted into a table."""
     key = draw(st.sampled_from(["@PrimaryKey('s')", "@PrimaryKey('s')", "@Index('s')", ""]))
     write = draw(st.sampled_from(["insert into Held", "update or insert into Held on Held.s == s"]))
     kind, on = draw(st.sampled_from(["join", "join", "left outer join"])), draw(st.sampled_from("sssi"))
@@ -223,7 +223,7 @@ def selections(draw: st.DrawFn) -> str:
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[str, pa.RecordBatch]:
-    """Events of one stream as they may come: seldom with nulls, often alone, cut out of others, times that go back."""
+    """Random events of one stream: sometimes with nulls, often alone, sliced from others, with decreasing times."""
     rows = draw(st.sampled_from([1, 1, 1, 2, 3, 9]))
     times = st.lists(st.integers(1, 40), min_size=rows, max_size=rows)
     columns: dict[str, list[Any]] = {"_timestamp": draw(times), "ts": draw(times)}
@@ -237,8 +237,10 @@ def batches(draw: st.DrawFn) -> tuple[str, pa.RecordBatch]:
 
 
 def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int, *, general_path: bool) -> object:
-    """Every row that comes out and what the app reports about itself in the end; another runtime takes over from
-    the first at batch `saved_at`."""
+    """Return every output row and the app's final statistics.
+
+    Another runtime continues from a snapshot at batch `saved_at`.
+    """
     app = analyse(parse(text))
     told: list[object] = []
     schemas: set[str] = set()
@@ -297,7 +299,7 @@ def fast_path_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def running(query: str) -> tuple[AppRuntime, list[pa.RecordBatch]]:
-    """An app that runs `query`, and what comes out of it."""
+    """Return an app that runs `query`, and its output."""
     runtime = AppRuntime(analyse(parse(f"@app:playback {STREAMS} {query}")))
     told: list[pa.RecordBatch] = []
     runtime.add_stream_callback("Out", told.append)
@@ -350,7 +352,7 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         ("from S select list:create(l) as a insert into Out;", False),
         ("from S select l + 1 as a output every 2 events insert into Out;", False),
         ("from S#log('x') select l + 1 as a insert into Out;", False),
-        (f"{SCRIPT} from S select twice(l) as a insert into Out;", False),  # it may notice that it is called again
+        (f"{SCRIPT} from S select twice(l) as a insert into Out;", False),  # it could observe a repeated call
         (f"{SCRIPT} from S[twice(l) > 2] select l + 1 as a insert into Out;", False),
         (f"{SCRIPT} from S select l + 1 as a having twice(a) > 2 insert into Out;", False),
         (f"{SCRIPT} from S select ifThenElse(b, 1, coalesce(twice(i), 2)) as a insert into Out;", False),

@@ -1,4 +1,4 @@
-"""What functions that an app defines itself give for rows of arguments."""
+"""Results of functions that an app defines itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ FAILED = "failed"
 
 
 def script_answers(language: str, body: str, result: str, attributes: str, *rows: list[Any]) -> list[Any]:
-    """What `f[language] {body}` gives for each of `rows`, which hold values of `attributes`; FAILED for rows that go to
-    the fault stream."""
+    """Return the results of `f[language] {body}` for `rows` with values of `attributes`.
+
+    FAILED for rows in the fault stream.
+    """
     arguments = ", ".join(attribute.split()[0] for attribute in attributes.split(", "))
     app = analyse(
         parse(

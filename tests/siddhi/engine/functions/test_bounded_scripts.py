@@ -1,4 +1,4 @@
-"""No single step of a script holds its process: what could take long fails beforehand, as an error of the script."""
+"""No single step of a script blocks its process: steps that could take long fail first, as errors of the script."""
 
 from __future__ import annotations
 

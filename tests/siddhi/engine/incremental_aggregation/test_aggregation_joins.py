@@ -1,4 +1,4 @@
-"""Joins with an aggregation read each period once for all events of a batch that ask for it."""
+"""Joins with an aggregation read each period once for all events of a batch with that period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`within` and `per`: what their texts mean, and what is refused."""
+"""`within` and `per`: the meaning of their texts, and refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregations as conformance cases, joins and questions from outside see them."""
+"""Aggregations read by conformance cases, joins and on-demand queries."""
 
 from __future__ import annotations
 

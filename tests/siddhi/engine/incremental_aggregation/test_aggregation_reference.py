@@ -1,4 +1,4 @@
-"""Aggregations against a plain reference, with events cut into batches and the app restored at random."""
+"""Aggregations against a plain reference, with random batches and restores."""
 
 from __future__ import annotations
 

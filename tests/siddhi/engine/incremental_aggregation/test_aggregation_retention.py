@@ -1,4 +1,4 @@
-"""Old buckets are given up as `@purge` says."""
+"""Old buckets are purged according to `@purge`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled loops on disk are as new as their sources, wherever these stand."""
+"""Compiled loops on disk are as new as their sources, in all files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODULES = ("kernel_leaf", "kernel_middle", "kernel_top")
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, int], object]]:
-    """Writes the three files and imports them afresh, as a new process would; gives the compiled `top`."""
+    """Write the three files and import them again, as in a new process; return the compiled `top`."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def load(sign: str, step: int) -> object:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def compiled_by_a_deployment() -> list[str]:
-    """What a new process compiles to deploy the flights plan and to give its first results."""
+    """Return what a new process compiles to deploy the flights plan and emit its first results."""
     command = [sys.executable, "-m", "benchmarks.cold_deploy", "--once"]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)  # noqa: S603
     names: list[str] = json.loads(finished.stdout)["compiled"]

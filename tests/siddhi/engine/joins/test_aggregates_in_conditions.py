@@ -1,4 +1,4 @@
-"""Joins whose condition holds an aggregate: it adds every pair that it is asked about."""
+"""Joins with an aggregate in the condition, which adds every tested pair."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def same(runtime: AppRuntime) -> AppRuntime:
 @pytest.mark.parametrize(
     ("query", "rows"),
     [
-        (  # each side asks for itself, so that each begins to count
+        (  # each side has its own condition, so each starts its own count
             "from A#window.length(9) join B#window.length(9) on count() > 1 select A.v as a, B.v as b insert into O;",
             [[4, [1, 4]], [4, [3, 4]], [5, [5, 2]], [5, [5, 4]], [6, [1, 6]], [6, [3, 6]], [6, [5, 6]]],
         ),
-        (  # what expires is asked about as well, and adds
+        (  # expired events are tested as well, and add
             "from A#window.length(1) join B#window.length(9) on sum(A.v) > 4 select A.v as a, B.v as b insert into O;",
             [[5, [5, 2]], [5, [5, 4]], [6, [5, 6]]],
         ),
@@ -39,11 +39,11 @@ def same(runtime: AppRuntime) -> AppRuntime:
             "from A join B#window.length(9) on count() > 1 select A.v as a, B.v as b insert into O;",
             [[5, [5, 2]], [5, [5, 4]]],
         ),
-        (  # an event without window is asked about when it comes and when it goes
+        (  # an event without window is tested on arrival and on expiry
             "from A join B#window.length(9) on count() > 1 select A.v as a, B.v as b insert all events into O;",
             [[3, [3, 2]], [5, [5, 2]], [5, [5, 4]], [5, [5, 2]], [5, [5, 4]]],
         ),
-        (  # of pairs for which what stands in front is false nobody asks
+        (  # pairs for which the preceding condition is false are not tested
             "from A#window.length(5) as c join A as d on c.v == d.v and count() > 1 select c.v insert into O",
             [[3, [3]], [5, [5]]],
         ),
@@ -55,7 +55,7 @@ def same(runtime: AppRuntime) -> AppRuntime:
             "from B insert into T; from A left outer join T on T.v > 0 and count() > 2 select A.v, T.k insert into O",
             [[1, [1, None]], [3, [3, None]], [5, [5, "d"]]],
         ),
-        (  # what asks nothing of the rows of a table with a key is asked once for each event
+        (  # a condition without rows of a table with a key is tested once for each event
             "from B insert into K; from A join K on K.k == 'b' and count() > 1 select A.v, K.v as b insert into O;",
             [[3, [3, 2]], [5, [5, 2]]],
         ),

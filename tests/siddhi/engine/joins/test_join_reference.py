@@ -1,4 +1,4 @@
-"""Joins that run whole batches give what a join that takes one event at a time gives."""
+"""Joins of whole batches give the same results as a join that processes one event at a time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _greater(left: int | None, right: int | None) -> bool:
 
 @dataclass
 class SlowSide:
-    """A window as a list: `length` keeps so many events, `time` keeps them so long, neither keeps nothing."""
+    """A window as a list: `length` keeps so many events, `time` keeps them so long, without both it keeps nothing."""
 
     length: int | None
     time: int | None
@@ -73,7 +73,7 @@ class SlowSide:
         return gone
 
     def arrive(self, now: int, values: Values) -> list[tuple[int, Values]]:
-        """What the event makes the window let out."""
+        """Return the output of the window when the event arrives."""
         if self.length is None and self.time is None:
             return [(CURRENT, values), (EXPIRED, values)]
         out = []
@@ -85,7 +85,7 @@ class SlowSide:
 
 @dataclass
 class SlowJoin:
-    """One event after the other, each compared with all that the other side holds."""
+    """Processes one event after the other, comparing each with all rows of the other side."""
 
     sides: tuple[SlowSide, SlowSide]
     condition: Callable[[Values, Values], bool]

@@ -1,4 +1,4 @@
-"""What the sides of joins hold and let out where an answer is easily lost."""
+"""Rows stored and emitted by the sides of joins, in cases that are easily wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siddhi.language.parser import parse
 
 
 def answers(query: str, *events: tuple[str, int, int]) -> list[tuple[Any, ...]]:
-    """What `query` inserts into O, given events (stream, timestamp, v), each a chunk of its own."""
+    """Return the output of `query`, given events (stream, timestamp, v), each a chunk of its own."""
     text = f"@app:playback define stream L (v int); define stream R (v int); {query}"
     runtime = AppRuntime(analyse(parse(text)))
     runtime.start(0)

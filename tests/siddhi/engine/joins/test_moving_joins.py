@@ -1,4 +1,4 @@
-"""Joins in one loop over what windows let out give what joins give that take chunk after chunk, key by key."""
+"""Joins in one loop over the output of windows give the same results as joins chunk by chunk, key by key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DEFINITIONS = "".join(f"define stream {name} (g string, k string, v int, ts long
 
 @contextmanager
 def chunk_after_chunk() -> Iterator[None]:
-    """Joins of apps that are built meanwhile take chunk after chunk."""
+    """Build joins that process chunk after chunk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "_unmovable", lambda _sides, _condition: "a test asks for it")
         yield
@@ -59,7 +59,7 @@ Event = tuple[str, int, str, str | None, int | None, int]
 
 
 def drawn(seed: int, count: int, *, scale: int = 1) -> list[Event]:
-    """Events of two streams whose times stand still, jump, and come late."""
+    """Return random events of two streams whose times repeat, jump, and go back."""
     draw = np.random.default_rng(seed)
     time, events = 1000, []
     for _ in range(count):
@@ -88,7 +88,7 @@ def records(events: list[Event]) -> pa.RecordBatch:
 def answers(
     app: AnalysedApp, events: list[Event], size: int, *, restored: bool = False, chunks: bool = False
 ) -> list[dict[str, Any]]:
-    """What comes of `events`, sent `size` at a time; `restored`: by another runtime each time."""
+    """Return the output for `events`, sent `size` at a time; `restored`: by another runtime each time."""
     rows: list[dict[str, Any]] = []
 
     def begun() -> AppRuntime:
@@ -120,7 +120,7 @@ def answers(
 
 
 def check(text: str, events: list[Event], *, in_turn: bool) -> None:
-    """Compares both ways; rows of several instances that a chunk gives in a jump come in any order if not `in_turn`."""
+    """Compare both; rows of several instances from a chunk with a jump may be in any order if not `in_turn`."""
     app = analyse(parse(f"@app:playback {DEFINITIONS} {text}"))
     with chunk_after_chunk():
         expected = answers(app, events, len(events))
@@ -149,7 +149,7 @@ def test_rows_that_a_condition_does_not_keep_leave_in_both_ways(window: str, pla
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("place", PLACES)
 def test_one_loop_gives_what_chunk_after_chunk_gives(place: str, window: str) -> None:
-    """Each window is tried in a third of the joins, or in all at full length."""
+    """Test each window in a third of the joins, or in all at full length."""
     start = WINDOWS.index(window)
     for seed in range(SEEDS):
         forms = list(enumerate(FORMS, start=start + seed))

@@ -1,4 +1,4 @@
-"""Joins with named windows that move in the same step: whole batches give what one event after the other gives."""
+"""Joins with named windows that change in the same step: whole batches give the same results as single events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins that ask of an event whether it is there, and when it came."""
+"""Joins that test whether an event exists, or read its timestamp."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def differences(
     batch_rows: int | None = None,
     between: Between | None = None,
 ) -> tuple[str, ...]:
-    """How what `query` inserts into O differs from `rows`, given events (stream, time, k, v) and moves of the clock."""
+    """Return the differences between `rows` and the output of `query`, given events (stream, time, k, v) and clock
+    moves."""
     document = {
         "listen": {"streams": ["O"]},
         "events": [

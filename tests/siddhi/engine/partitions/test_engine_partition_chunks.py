@@ -17,7 +17,7 @@ Event = tuple[str, int]
 
 
 def answers(query: str, *chunks: tuple[str, list[Event]]) -> list[tuple[Any, ...]]:
-    """What `query`, in a partition by `k`, inserts into O, given chunks (stream, events)."""
+    """Return the output of `query`, in a partition by `k`, given chunks (stream, events)."""
     streams = "define stream S (k string, v int); define stream R (k string, v int);"
     runtime = AppRuntime(analyse(parse(f"@app:playback {streams} partition with (k of S, k of R) begin {query} end;")))
     runtime.start(0)

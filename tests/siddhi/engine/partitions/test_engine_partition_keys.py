@@ -1,4 +1,4 @@
-"""Which instance of a partition an event belongs to."""
+"""The assignment of events to partition instances."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from siddhi.language.parser import parse
 
 
 def counting(streams: str, keys: str, query: str = "from S select n, count() as c insert into O;") -> AppRuntime:
-    """An app that runs `query` in a partition with `keys`."""
+    """Return an app that runs `query` in a partition with `keys`."""
     runtime = AppRuntime(analyse(parse(f"@app:playback {streams} partition with ({keys}) begin {query} end;")))
     runtime.start(0)
     return runtime
 
 
 def counts(runtime: AppRuntime, *batches: tuple[str, dict[str, Any]]) -> list[int]:
-    """`c` of each row that comes out when the batches are sent one after the other."""
+    """Return `c` of each output row when the batches are sent one after the other."""
     found: list[int] = []
     runtime.add_stream_callback("O", lambda batch: found.extend(batch.column("c").to_pylist()))
     for number, (stream, columns) in enumerate(batches):

@@ -1,4 +1,4 @@
-"""`@purge`: keys that have gone silent are forgotten, with all that the queries of the partition know of them."""
+"""`@purge`: idle keys are dropped, with all state of the partition's queries for them."""
 
 from __future__ import annotations
 
@@ -51,8 +51,10 @@ def app_text(query: str, *, purge: bool) -> str:
 
 
 def renamed(events: Sequence[Event], query: str) -> list[Event]:
-    """`events` with another key for each life that purges leave a key: found by looking at every purge of old. Events
-    of a stream that `query` does not read belong to no life."""
+    """Return `events` with a new key after each purge of the key, found by checking every purge time.
+
+    Events of a stream that `query` does not read do not count.
+    """
     lives: dict[str, int] = {}
     seen: dict[str, int] = {}
     found: list[Event] = []
@@ -91,7 +93,7 @@ def send(runtime: AppRuntime, events: Sequence[Event], first: int) -> None:
 
 
 def plain(rows: list[Any]) -> list[Any]:
-    """The rows in an order of their own, keys without the number of their life."""
+    """Return the rows sorted, with the original keys."""
     return sorted(((row["n"], repr({**row, "k": row["k"][0]})) for row in rows), key=repr)
 
 

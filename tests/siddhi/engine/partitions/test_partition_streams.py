@@ -1,4 +1,4 @@
-"""A stream that a partition names and no query inside reads."""
+"""A stream with a key in a partition that no query inside reads."""
 
 from __future__ import annotations
 

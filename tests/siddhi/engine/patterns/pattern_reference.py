@@ -1,7 +1,7 @@
-"""Patterns and sequences one row at a time, in the plainest words: what every engine has to answer.
+"""A simple reference for patterns and sequences, one row at a time, for all engines.
 
-A chain is a list of elements, each with its stream, a condition over (event, events so far) and how many events it
-takes.
+A chain is a list of elements, each with its stream, a condition over (event, events so far) and the number of its
+events.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ class Part:
 
 @dataclass(eq=False)
 class Attempt:
-    """A partial match: the events of each element so far; `waits` is the element that it waits at, `fresh` says that no
-    event of that element's stream has come since; `reached` is the latest time of all events when its first came."""
+    """A partial match: the events of each element so far.
+
+    `waits` is the element at which it waits; `fresh` means that no event of that element's stream has come since;
+    `reached` is the latest time of all events when its first arrived.
+    """
 
     held: Held = field(default_factory=list)
     waits: int = 0
@@ -36,7 +39,7 @@ class Attempt:
     reached: int = 0
 
     def is_too_old(self, event: Event, within: int | None) -> bool:
-        """Whether it began late, and `event` is more than `within` newer than its first event."""
+        """Return whether it began late, and `event` is more than `within` newer than its first event."""
         return within is not None and is_too_old(event, self.held, self.reached, within)
 
 
@@ -45,7 +48,7 @@ def is_too_old(event: Event, held: Held, reached: int, within: int) -> bool:
 
 
 def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:
-    """The matches of `[every] parts[0] -> parts[1] -> …` of plain parts, in the order in which they complete."""
+    """Return the matches of `[every] parts[0] -> parts[1] -> …` of plain parts, in order of completion."""
     attempts = [Attempt()]
     matches: list[Held] = []
     latest = events[0].time
@@ -77,8 +80,10 @@ def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, with
 
 
 def settled(attempts: Sequence[Attempt], fed: set[int]) -> list[Attempt]:
-    """The attempts in the order in which an event meets them that feeds the elements `fed`: what came there since the
-    last one waits from now on, behind the others, the oldest last event first."""
+    """Return the attempts in the order in which an event meets them that feeds the elements `fed`.
+
+    Attempts that arrived since the last event wait from now on, behind the others, the oldest last event first.
+    """
     newcomers = [attempt for attempt in attempts if attempt.fresh and attempt.waits in fed]
     others = [attempt for attempt in attempts if attempt not in newcomers]
     newcomers.sort(key=lambda attempt: (not attempt.held, attempt.held[-1][0].time if attempt.held else 0))
@@ -88,8 +93,10 @@ def settled(attempts: Sequence[Attempt], fed: set[int]) -> list[Attempt]:
 
 
 def live(attempts: Sequence[Attempt], latest: int, within: int | None) -> list[Attempt]:
-    """The attempts left at `latest`: at each element the old ones in front of the first that is not too old are gone,
-    and all fresh ones that are too old."""
+    """Return the attempts left at `latest`.
+
+    At each element, the old ones before the first that is not too old are gone, and all fresh ones that are too old.
+    """
     kept: list[Attempt] = []
     shielded: set[int] = set()
     for attempt in attempts:
@@ -103,8 +110,10 @@ def live(attempts: Sequence[Attempt], latest: int, within: int | None) -> list[A
 
 
 def rounds(parts: Sequence[Part], events: Sequence[Event], *, within: int | None = None) -> list[Held]:
-    """The matches of `every (parts[0] -> parts[1] -> …)`: one attempt at a time, a new one when it is done or too
-    old."""
+    """Return the matches of `every (parts[0] -> parts[1] -> …)`.
+
+    One attempt at a time, a new one after it is done or too old.
+    """
     held: Held = []
     matches: list[Held] = []
     latest = reached = events[0].time
@@ -124,8 +133,10 @@ def rounds(parts: Sequence[Part], events: Sequence[Event], *, within: int | None
 
 
 def sequence(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:
-    """The matches of `[every] parts[0], parts[1], …` of plain parts: neighbours only; without `every` one attempt
-    from the first event."""
+    """Return the matches of `[every] parts[0], parts[1], …` of plain parts.
+
+    Adjacent events only, and without `every` one attempt.
+    """
     matches: list[Held] = []
     starts = range(len(events)) if every else range(min(1, len(events)))
     for start in starts:
@@ -144,7 +155,10 @@ def sequence(parts: Sequence[Part], events: Sequence[Event], *, every: bool, wit
 
 
 def collected(first: Part, second: Part, events: Sequence[Event]) -> list[Held]:
-    """The matches of `first<m:n> -> second` without `every`: the run takes events until n or until `second` comes."""
+    """Return the matches of `first<m:n> -> second` without `every`.
+
+    The run collects events until n or until `second` arrives.
+    """
     run: list[Event] = []
     for event in events:
         if event.stream == second.stream and len(run) >= first.minimum and second.condition(event, [run]):

@@ -1,4 +1,4 @@
-"""Runs a state query's operator on plain rows, cut into steps as a test likes."""
+"""Run a state query's operator on plain rows, divided into steps by the test."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PatternRun:
         return self.make(self.query.input, self.read, self.context)
 
     def step(self, events: Sequence[Event], until: int | None = None) -> None:
-        """One step with these events as root chunks and, with `until`, a last move of the clock."""
+        """Run one step with these events as root chunks and, with `until`, a last move of the clock."""
         clocks: list[int] = []
         rows: dict[str, list[tuple[Event, int]]] = {stream: [] for stream in "ABC"}
         opened: list[tuple[int, int, int]] = []
@@ -113,11 +113,11 @@ class PatternRun:
             self.answers.append((time, tuple(column[row] for column in columns)))
 
     def closed(self, key: str | None) -> Int64Array:
-        """The id of the instance of `key`, for the operator to forget; the next event of `key` opens it again."""
+        """Return the id of the instance of `key`, for the operator to drop; the next event of `key` opens it again."""
         return np.array([self.partitions.pop(key)], dtype=np.int64)
 
     def restart(self) -> None:
-        """The operator is replaced by one restored from its snapshot's bytes."""
+        """Replace the operator by one restored from its snapshot's bytes."""
         saved = b"".join(encode_state(self.operator.snapshot()))
         self.operator = self._build()
         self.operator.restore(decode_state(saved))
@@ -144,5 +144,5 @@ def answers(
 
 
 def event_by_event(query: str, events: Sequence[Event], *, partitioned: bool = False) -> list[Output]:
-    """What the event-by-event machine answers."""
+    """Return the results of the event-by-event machine."""
     return answers(query, events, make=EventMachineOperator, partitioned=partitioned)

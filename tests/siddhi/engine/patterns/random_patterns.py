@@ -10,7 +10,7 @@ SEQUENCE_COUNTS = (*COUNTS, "*", "+", "?")
 
 
 class Maker:
-    """Makes one query; `names` are the references so far with whether each is counted."""
+    """Creates one query; `names` are the references so far, each with whether it is counted."""
 
     def __init__(self, seed: int, *, sequence: bool) -> None:
         self.draw = np.random.default_rng(seed)
@@ -75,7 +75,7 @@ class Maker:
         known = self.names.copy()
         if kind < 0.5:
             left = self.plain(counts=False)
-            self.names = known  # neither side may look at the other
+            self.names = known  # neither side may refer to the other
             text = f"{left} {operator} {self.plain(counts=False)}"
             self.names = known + self.shown[-2:]
             return text
@@ -95,7 +95,7 @@ class Maker:
     def query(self) -> str:
         arrow = ", " if self.sequence else " -> "
         steps = [self.step() for _ in range(int(self.draw.integers(1, 5)))]
-        if self.chance(0.1):  # rounds that begin at a `not` beside an event keep what stood behind the pair
+        if self.chance(0.1):  # rounds that begin at a `not` paired with an event keep the elements after the pair
             steps = [f"every not B and {self.plain(counts=False)}", *(self.step() for _ in range(2))]
             return f"{arrow.join(steps)}{self.within(0.7)} select {self.selection()}"
         if self.sequence:

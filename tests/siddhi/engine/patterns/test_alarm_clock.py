@@ -1,4 +1,4 @@
-"""The alarms of many machines, against a look at all of them."""
+"""The alarms of many machines, against a check of all of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The compiled state machine against the event-by-event one, on random patterns and sequences of every form.
 
-`COMPILED_PATTERNS=2000` looks at so many of them.
+`COMPILED_PATTERNS=2000` tests so many of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNT = 80
 
 
 class LoggedRun(PatternRun):
-    """Notes all that a match tells, but for what steps it came in."""
+    """Records all properties of a match, except the step."""
 
     log: list[tuple[Any, ...]]
 
@@ -47,7 +47,7 @@ class LoggedRun(PatternRun):
 def run_of(
     make: Make, query: str, events: Sequence[Event], edges: Sequence[int], restarts: Sequence[int], *, partitioned: bool
 ) -> list[tuple[Any, ...]]:
-    """What the operator of `make` answers, until all silences have ended."""
+    """Return the results of the operator from `make`, until all waiting times have ended."""
     run = LoggedRun(query, make, partitioned=partitioned)
     run.log = []
     for start, stop in itertools.pairwise(sorted({0, len(events), *edges, *restarts})):
@@ -65,7 +65,7 @@ def test_a_random_pattern_answers_as_the_event_machine_however_it_is_cut_and_res
     try:
         analysed(query)
     except SiddhiError:
-        return  # a form that the language has not
+        return  # a form that the language does not have
     events = random_events(seed, COUNT)
     draw = np.random.default_rng(seed)
     cuts, restarts = draw.integers(0, COUNT, 10).tolist(), draw.integers(1, COUNT, 4).tolist()

@@ -1,4 +1,4 @@
-"""State queries while the string pool is compacted: their string codes change, what they answer does not."""
+"""State queries while the string pool is compacted: their string codes change, their results do not."""
 
 from __future__ import annotations
 

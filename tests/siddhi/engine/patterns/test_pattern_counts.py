@@ -1,4 +1,4 @@
-"""Counts in sequences, which mean what their elements written out mean, and pairs whose sides come in either order."""
+"""Counts in sequences equal their elements written out, and pairs accept their sides in either order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def random_events(seed: int, streams: str = "A", count: int = 120) -> list[Event
 
 
 def written_out(kinds: Sequence[tuple[str, int]], *, once: bool, within: str) -> str:
-    """The sequence with each element as often as it must come."""
+    """Return the sequence with each element as often as it must occur."""
     elements = [kind for kind, minimum in kinds for _ in range(minimum)]
     chain = ", ".join(f"e{place}=A[{FILTERS[kind] or 'true'}]" for place, kind in enumerate(elements))
     read = ", ".join(f"e{place}.v as v{place}" for place in range(len(elements)))
@@ -33,7 +33,7 @@ def written_out(kinds: Sequence[tuple[str, int]], *, once: bool, within: str) ->
 
 
 def counted(kinds: Sequence[tuple[str, int]], tail: str, *, once: bool, within: str) -> str:
-    """The sequence with counts, the last one written as `tail`."""
+    """Return the sequence with counts, the last one written as `tail`."""
     last = len(kinds) - 1
     chain = ", ".join(
         f"c{place}=A[{FILTERS[kind] or 'true'}]{tail if place == last else f'<{minimum}>'}"
@@ -104,7 +104,7 @@ Pair = tuple[str, str]
 
 
 def rounds_of_pairs(events: Sequence[Event], left: str, right: str, within: int | None) -> list[tuple[int, Pair]]:
-    """The matches of `every (left and right)` over one or two streams, each with the first event of each side."""
+    """Return the matches of `every (left and right)` over one or two streams, with the first event of each side."""
     matches: list[tuple[int, Pair]] = []
     held: dict[str, Event] = {}
     for event in events:
@@ -174,7 +174,7 @@ def test_a_pair_matches_in_every_place_and_order(left: str, right: str, arrow: s
 
 
 def _event(text: str) -> Event:
-    """An event that fits this side alone."""
+    """Return an event that only fits this side."""
     value = 6 if ">" in text else 0
     return Event(text[0], 0, "x", value)
 

@@ -1,4 +1,4 @@
-"""Conditions of every kind, silences between the rows of a batch, and which operator answers what."""
+"""Conditions of every kind, absent events between the rows of a batch, and the operator for each form."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_an_aggregate_in_a_filter_starts_anew_with_its_instance() -> None:
 
 
 def test_a_match_found_out_of_turn_is_told_only_by_the_element_that_ends_its_stream() -> None:
-    # An optional last element is done before it has begun; the first element learns of that.
+    # An optional last element is done before it has begun; the first element is notified.
     events = [Event("A", 1000, "x", 1)]
     assert answers("every e1=A or e2=B, e3=C<0:2> select e1.v as v", events) == [(1000, (1,))]
     assert answers("every e1=A or e2=A, e3=C<0:2> select e1.v as v", events) == []

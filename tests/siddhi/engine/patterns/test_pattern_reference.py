@@ -1,4 +1,4 @@
-"""Patterns and sequences against a reference that takes one row at a time, on random events cut at random."""
+"""Patterns and sequences against a reference that processes one row at a time, on random events and batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SOON = [0, 1, *(pytest.param(seed, marks=pytest.mark.cluster) for seed in SEEDS[
 
 
 def random_events(seed: int, count: int = 150, late: float = 0.0) -> list[Event]:
-    """Events a few tens of milliseconds apart, so that limits are often met exactly; a share `late` comes behind."""
+    """Return events a few tens of milliseconds apart, so that limits are often met exactly.
+
+    A share `late` comes later.
+    """
     draw = np.random.default_rng(seed)
     time = 1000
     events = []

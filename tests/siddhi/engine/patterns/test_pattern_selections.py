@@ -1,4 +1,4 @@
-"""What a selection sees of a pattern's elements, and which matches leave a query together."""
+"""The selection of a pattern's elements, and the matches that leave a query together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ define stream Y (c int);
 
 
 def check(query: str, rows: list[tuple[str, int, list[Any]]], out: list[Any], schema: list[list[str]]) -> None:
-    """Stream `Out` of `query` gives `out` for these events of a stream, a time and data."""
+    """Check that stream `Out` of `query` has `out` for these events (stream, time, data)."""
     document = {
         "id": "case",
         "app": DEFINE + query,
@@ -74,7 +74,7 @@ def test_a_name_alone_in_a_filter_is_an_attribute_of_its_own_element() -> None:
 @pytest.mark.parametrize(
     ("pattern", "rows", "counts"),
     [
-        # A stream that feeds several elements: what one of these completes leaves as one chunk.
+        # A stream that feeds several elements: matches of one element leave as one chunk.
         (
             "every e1=A[v < 5] -> e2=A[v > 10] and e3=Y",
             [("A", 100, ["k", 1]), ("A", 110, ["k", 2]), ("Y", 120, [1]), ("A", 130, ["k", 11])],
@@ -115,7 +115,7 @@ def test_matches_leave_together_by_the_element_that_completes_them(
             [["n", "bool"], ["first", "int"]],
         ),
         ("from X[X is null] select a insert into Out;", [("X", 100, [1, "a"])], [], [["a", "int"]]),
-        # `#f.a` names a function, which is overlooked, where no inner stream is called so.
+        # `#f.a` is a function, which is ignored, if there is no such inner stream.
         ("from X[#f.a > 0] select #f.a insert into Out;", [("X", 100, [1, "a"])], [[100, [1]]], [["a", "int"]]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Silences beside events in one pair, under `every` in a sequence, and across `within`."""
+"""Absent events paired with events, under `every` in a sequence, and across `within`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_in_a_sequence_holds_the_silence_before_the_last_event(sequence: s
         Event("B", 1050, "x", 0),
         Event("A", 1200, "x", 2),
     ]
-    # What is inside the `every` waits for the end of the silence only, so that B comes too early to be seen.
+    # The elements in the `every` wait for the end of the waiting time, so B comes too early.
     assert answers(query, events) == [(1200, (1, 2))]
 
 
@@ -92,7 +92,7 @@ def test_a_round_forgets_an_event_of_the_round_before_when_another_is_tried() ->
         Event("B", 7730, "b", 8),
     ]
     assert answers(query, events) == []
-    # Without the event that is tried the old one still stands there: what a new round keeps of the one before.
+    # Without the tested event the old one is still there, which a new round keeps from the previous one.
     assert answers(query, events[:4] + events[5:]) == [(7730, (1, 8, 2))]
 
 
@@ -192,7 +192,7 @@ def test_an_alarm_that_waited_for_a_later_one_sees_the_clock_of_that_one() -> No
 
 
 def _after_silences(events: list[Event], waiting_ms: int, *, sequence: bool) -> list[tuple[int, tuple[int | None]]]:
-    """What `every not B for t -> e1=A`, or the sequence of the two, answers: silences end at their own time."""
+    """Return the results of `every not B for t -> e1=A`, or of the sequence; waiting times end on time."""
     found: list[tuple[int, tuple[int | None]]] = []
     clock = over = 0
     end = waiting_ms

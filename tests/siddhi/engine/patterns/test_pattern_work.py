@@ -1,4 +1,4 @@
-"""What an event costs does not grow with the partial matches that are open, nor an alarm with the other keys'."""
+"""The cost of an event does not grow with the number of partial matches, nor that of an alarm with other keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from siddhi.language.parser import parse
 
 
 def calls_of(work: Callable[[], None]) -> int:
-    """How many functions are called by `work`."""
+    """Return the number of function calls in `work`."""
     count = 0
 
     def note(_frame: FrameType, event: str, _argument: object) -> None:
@@ -48,7 +48,7 @@ def calls_of(work: Callable[[], None]) -> int:
 )
 def test_an_event_costs_the_same_however_many_partial_matches_are_open(query: str) -> None:
     def work(count: int) -> int:
-        """The calls for 200 events, each of which opens a partial match and lets one expire where there is `within`."""
+        """Return the calls for 200 events, each of which opens a partial match and expires one if there is `within`."""
         run = PatternRun(query.format(open=count), EventMachineOperator)
         run.step([Event("A", 1000 + time, "a", 1) for time in range(count)])
         return calls_of(lambda: run.step([Event("A", 1000 + count + time, "a", 1) for time in range(200)]))
@@ -94,7 +94,7 @@ def test_an_alarm_costs_the_same_however_many_keys_have_one(query: str, silences
         partition with (k of A) begin from {query} insert into O; end;"""
 
     def work(count: int) -> float:
-        """The calls for each of `count` keys when all their silences end in one move of the clock."""
+        """Return the calls for each of `count` keys when all their waiting times end in one move of the clock."""
         runtime = AppRuntime(analyse(parse(text)))
         runtime.start(0)
         found: list[int] = []

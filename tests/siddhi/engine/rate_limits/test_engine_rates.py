@@ -1,4 +1,4 @@
-"""What output rates let out where an answer is easily lost."""
+"""Results of output rates in cases that are easily wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Chunk = tuple[int, list[tuple[str, int]]]
 
 
 def let_out(query: str, chunks: list[Chunk], end: int) -> list[tuple[Any, ...]]:
-    """What `query` inserts into O, given chunks (clock, rows of S) and the clock at `end`."""
+    """Return the output of `query`, given chunks (clock, rows of S) and the clock at `end`."""
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string, v int); {query}")))
     runtime.start(0)
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Rates of groups that are over cost no memory: a query whose keys go by does not grow with their number."""
+"""Rates of finished groups use no memory: a query whose keys change does not grow with their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output rates for n keys give what limiters give that look at one row after the other, one for each instance."""
+"""Output rates for n keys give the same results as limiters for single rows, one for each instance."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Event = tuple[int, str, str | None, int | None, float]
 
 
 def drawn(seed: int, count: int, *, scale: int = 1) -> list[Event]:
-    """Events whose times stand still, jump, and come late."""
+    """Return random events whose times repeat, jump, and go back."""
     draw = np.random.default_rng(seed)
     time, events = 1000, []
     for _ in range(count):
@@ -71,7 +71,7 @@ def records(events: list[Event]) -> pa.RecordBatch:
 def answers(
     app: AnalysedApp, events: list[Event], size: int, *, restored: bool = False, chunks: bool = False
 ) -> list[str]:
-    """What comes of `events`, sent `size` at a time; `restored`: by another runtime each time."""
+    """Return the output for `events`, sent `size` at a time; `restored`: by another runtime each time."""
     rows: list[str] = []
 
     def begun() -> AppRuntime:
@@ -103,7 +103,7 @@ def app_of(source: str, selection: str, rate: str, place: str) -> AnalysedApp:
 
 
 def combinations() -> list[tuple[str, str, str, str]]:
-    """Every rate in every place, with inputs and selections in turn, each of which comes with each rate."""
+    """Return every rate in every place, with inputs and selections in turn, each of which occurs with each rate."""
     found = []
     for number, rate in enumerate(RATES):
         for turn in range(len(INPUTS) * len(PLACES)):

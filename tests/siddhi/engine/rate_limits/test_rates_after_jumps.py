@@ -1,4 +1,4 @@
-"""Output rates of rows that timers bring, where chunks of several times move the clock past ticks in one jump."""
+"""Output rates of rows from timers, when chunks with several times move the clock past ticks in one jump."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Events = list[dict[str, Any]]
 
 
 def _queries(draw: Random, inner: str) -> str:
-    """Return queries with up to three sources of rows that timers bring, some with a window in front of the rate."""
+    """Return queries with up to three sources of rows from timers, some with a window before the rate."""
     sources = [draw.choice(SOURCES).format(span=draw.choice(SPANS), to=inner) for _ in range(draw.randint(1, 3))]
     if draw.random() < 0.5:
         sources.append(SOURCES[-1].format(to=inner))

@@ -1,4 +1,4 @@
-"""Rates and windows of rows that timers of several partition instances bring between two events."""
+"""Rates and windows of rows that timers of several partition instances send between two events."""
 
 from __future__ import annotations
 

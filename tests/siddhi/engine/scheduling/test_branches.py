@@ -1,5 +1,7 @@
-"""The order in which a stream is fed over several ways: an event runs through the first query and all that follows it
-before the second sees it."""
+"""The order of a stream with several producers.
+
+An event passes the first query and everything that follows it before the second query gets it.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ STREAMS = "@app:playback " + "".join(f"define stream {name} (way string); " for 
 
 
 def fed(ways: str, stream: str) -> str:
-    """The queries by which two events of `stream` that are sent alone come to M, in the order in which they come.
+    """Return the queries by which two single events of `stream` reach M, in order.
 
-    `ways` says which stream each query reads and which it feeds: query 1 first.
+    `ways` has the streams that each query reads and feeds: query 1 first.
     """
     queries = [
         f"from {source} select '{number}' as way insert into {target};"
@@ -53,8 +55,10 @@ def test_ways_that_cross_keep_the_order_of_the_event_that_goes_them() -> None:
 
 
 def fed_by_timers(ways: str) -> str:
-    """As `fed`, of an event of A and one of B that come at one time. A star marks a query with a batch window, so that
-    its timer falls due at the time of all others."""
+    """As `fed`, for an event of A and one of B at the same time.
+
+    A star marks a query with a batch window, whose timer is due at the time of all others.
+    """
     queries = [
         f"from {way[0]}{'#window.timeBatch(10)' if '*' in way else ''} select '{number}' as way insert into {way[-1]};"
         for number, way in enumerate(ways.split(), start=1)
@@ -144,7 +148,7 @@ def test_a_timer_waits_its_turn_when_another_sends_to_its_query(
 
 
 def let_out(text: str, end: int, *events: tuple[str, str]) -> list[str]:
-    """What `text` inserts into M until `end`, given events (stream, way) that come at 1."""
+    """Return the output M of `text` until `end`, given events (stream, way) at time 1."""
     runtime = AppRuntime(analyse(parse(STREAMS + text)))
     runtime.start(0)
     found: list[str] = []
@@ -161,7 +165,7 @@ def let_out(text: str, end: int, *events: tuple[str, str]) -> list[str]:
     [
         (True, "timeBatch(10)", ["waiting"]),
         (False, "timeBatch(10)", ["waiting", "sent"]),
-        # What is sent is as old as the window already: it leaves right after it came.
+        # The event is already as old as the window: it leaves immediately.
         (True, "time(10)", ["waiting", "waiting", "sent", "sent"]),
         (False, "time(10)", ["waiting", "waiting", "sent", "sent"]),
     ],

@@ -1,4 +1,4 @@
-"""Any cut of the same events into batches gives the same output, and so does a snapshot restored anywhere."""
+"""All batches of the same events give the same output, and so does a snapshot restored at any point."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def app_of(query: str) -> AnalysedApp:
 
 
 def timed(drawn: Sequence[tuple[str, int, tuple[Any, ...]]]) -> list[Event]:
-    """The drawn events with gaps made timestamps; a null in `v` would be no time."""
+    """Return the drawn events with gaps converted to timestamps; `v` is never null, as it is a time."""
     clock, events = 1000, []
     for stream, gap, values in drawn:
         clock += gap
@@ -111,7 +111,7 @@ def timed(drawn: Sequence[tuple[str, int, tuple[Any, ...]]]) -> list[Event]:
 
 
 def suited(events: list[Event], plan: str) -> list[Event]:
-    """`events` as windows that sort or measure by attributes need them: without nulls, `v` telling the time."""
+    """Return `events` for windows that sort or measure by attributes: without nulls, with `v` as the time."""
     if plan not in ("external", "sort", "session"):
         return events
     return [

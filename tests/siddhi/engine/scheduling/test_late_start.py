@@ -1,5 +1,7 @@
-"""Apps that start with their first event, as deployed plans do that live in the time of their events: what has a period
-counts from there, and not from 1970 on."""
+"""Apps that start with their first event, like deployed plans with event time.
+
+Periods count from there, not from 1970.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ EVENTS_MS = (0, 2_500, 3_200)
 
 
 def playing(query: str) -> tuple[AppRuntime, list[int]]:
-    """An app that waits for its first event, and where the times of its results since `NOW_MS` are noted."""
+    """Return an app that waits for its first event, and a list of the times of its results since `NOW_MS`."""
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (a int); {query}")))
     times: list[int] = []
     runtime.add_stream_callback("O", lambda batch: times.extend(t - NOW_MS for t in batch[TIMESTAMP].to_pylist()))

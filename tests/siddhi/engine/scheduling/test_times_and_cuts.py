@@ -1,5 +1,4 @@
-"""Timed operators of every kind: where events are cut into batches, and where the app is saved and restored, changes no
-answer, whatever the times of the events are."""
+"""Timed operators of every kind: batches and restores do not change the results, whatever the times of the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random apps with timed operators of every kind, random events for them, and what they answer."""
+"""Random apps with timed operators of every kind, random events for them, and their results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PATTERNS = [
 
 @dataclass(frozen=True)
 class Event:
-    """An event, or, without a stream, the clock that is moved."""
+    """An event or, without a stream, a move of the clock."""
 
     stream: str
     time: int
@@ -95,7 +95,10 @@ def random_app(draw: Random) -> str:
 
 
 def random_events(draw: Random) -> list[Event]:
-    """Up to 25 events: in time, late, from the future or of 1970; now and then the clock is moved, at last by far."""
+    """Return up to 25 events: in order, late, from the future or from 1970.
+
+    Sometimes the clock moves, at the end by far.
+    """
     made: list[Event] = []
     now = draw.choice([0, 100])
     for _ in range(draw.randint(1, 25)):
@@ -110,7 +113,7 @@ def random_events(draw: Random) -> list[Event]:
 
 
 class _Run:
-    """An app that runs, and what it has given."""
+    """A running app, and its output."""
 
     def __init__(self, text: str) -> None:
         self.found: dict[str, list[Any]] = {"O": [], "P": []}
@@ -145,8 +148,11 @@ class _Run:
 def answers(
     text: str, events: Sequence[Event], cuts: Collection[int] | None = None, restores: Collection[int] = ()
 ) -> dict[str, list[Any]]:
-    """What the app gives on the streams O and P when batches end in front of the events at `cuts` (None: everywhere),
-    and the app is saved and restored behind those at `restores`."""
+    """Return the output of the app on the streams O and P.
+
+    Batches end before the events at `cuts` (None: everywhere), and the app is saved and restored after those at
+    `restores`.
+    """
     run = _Run(text)
     for piece in _pieces(events, range(len(events)) if cuts is None else cuts):
         if piece[0][1].stream:

@@ -1,6 +1,6 @@
-"""Aggregates are those of the rows that are held, in whatever order these leave: equal values, nulls, NaN and all.
+"""Aggregates are those of the stored rows, in whatever order these leave: equal values, nulls, NaN and others.
 
-What is held tells `list:collect`, in a query of its own over the same window, which never runs in one loop with it.
+`list:collect`, in a separate query over the same window that is never fused with it, returns the stored values.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ TYPES = "kvndfbt"
 
 
 def expected(call: str, held: Sequence[Any]) -> object:
-    """What the aggregate gives over the values held."""
+    """Return the aggregate of the stored values."""
     name, known = call[: call.index("(")], [value for value in held if value is not None]
     numbers = [value for value in known if value == value] if name in ("min", "max") else known  # noqa: PLR0124 - NaN
     rules: dict[str, Callable[[], object]] = {

@@ -1,4 +1,4 @@
-"""Expressions of small batches in one call give what numpy gives, operation by operation."""
+"""Expressions of small batches in one call give the same results as numpy, operation by operation."""
 
 from __future__ import annotations
 

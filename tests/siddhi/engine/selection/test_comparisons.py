@@ -1,4 +1,4 @@
-"""Longs against floats: order is told in float, equality in double, wherever the comparison stands."""
+"""Longs against floats are ordered as floats and compared for equality as doubles, in any expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of the plan's text."""
+"""Numbers in the plan's text."""
 
 from __future__ import annotations
 

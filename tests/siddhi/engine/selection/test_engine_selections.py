@@ -1,4 +1,4 @@
-"""What selections answer where a rule of Siddhi is easily lost."""
+"""Selections in cases where a rule of Siddhi is easily missed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Chunk = list[tuple[str | None, int | None]]
 
 
 def selected(query: str, chunks: list[Chunk]) -> list[tuple[Any, ...]]:
-    """What `query` inserts into O, given chunks of rows of S at 1, 2, 3, …"""
+    """Return the output of `query`, given chunks of rows of S at 1, 2, 3, …"""
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string, v int); {query}")))
     runtime.start(0)
     rows: list[dict[str, Any]] = []
@@ -30,7 +30,7 @@ def selected(query: str, chunks: list[Chunk]) -> list[tuple[Any, ...]]:
 
 
 def alone(*events: tuple[str | None, int | None]) -> list[Chunk]:
-    """Each event as a chunk of its own."""
+    """Return each event as a chunk of its own."""
     return [[event] for event in events]
 
 

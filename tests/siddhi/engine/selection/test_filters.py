@@ -1,4 +1,4 @@
-"""What a filter lets through when its condition fails for rows although it said that it cannot."""
+"""A filter whose condition fails for rows although it is declared as never failing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from siddhi.language.ast import AttributeType
 
 
 class Careless(ExpressionNode):
-    """True for odd numbers; fails for 3 and does not say so."""
+    """True for odd numbers; fails for 3 without declaring it."""
 
     type = AttributeType.BOOL
 

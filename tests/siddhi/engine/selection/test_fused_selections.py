@@ -1,4 +1,4 @@
-"""A window that is fused with its selection answers as the two do one after the other."""
+"""A window fused with its selection gives the same results as the two one after the other."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ QUERIES = (*(f"from S{w} {s} insert into O;" for w, s in itertools.product(WINDO
 
 
 def events(count: int, seed: int) -> pa.RecordBatch:
-    """Events with nulls in every attribute, whose times now and then stand still, jump, or (`ts`) go back."""
+    """Return events with nulls in every attribute, whose times sometimes repeat, jump, or (`ts`) go back."""
     draw = np.random.default_rng(seed)
 
     def thinned(values: Any, share: float = 0.15) -> list[Any]:
@@ -76,7 +76,7 @@ def events(count: int, seed: int) -> pa.RecordBatch:
 
 
 def answers(text: str, parts: list[pa.RecordBatch], *, saved: int = -1, chunks: bool = False) -> list[tuple[Any, ...]]:
-    """What the app answers to `parts`, taken to another runtime by a snapshot ahead of part `saved`."""
+    """Return the results for `parts`, moved to another runtime by a snapshot before part `saved`."""
     app = analyse(parse(STREAM + text))
     runtime = AppRuntime(app)
     rows: list[tuple[Any, ...]] = []
@@ -105,7 +105,7 @@ def cut(records: pa.RecordBatch, seed: int) -> list[pa.RecordBatch]:
 
 @pytest.fixture
 def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs something with no query fused."""
+    """Run a function with no query fused."""
 
     def run(*arguments: Any, **options: Any) -> list[tuple[Any, ...]]:
         with monkeypatch.context() as patched:
@@ -207,7 +207,7 @@ def test_an_id_is_given_out_again_only_when_nobody_holds_it() -> None:
     table.make_room(np.zeros(0, dtype=np.bool_), codes=100)
     assert table.count == 0
     capacity = table.capacity
-    table.state[3] = 0  # all ids are out, to the codes of the same number
+    table.state[3] = 0  # all ids are in use, by the codes of the same number
     table.keys[:, 0] = np.arange(capacity)
     table.make_room(np.arange(capacity) == 4, codes=100)
     assert table.used().tolist() == [4]

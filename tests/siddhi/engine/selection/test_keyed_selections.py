@@ -1,4 +1,4 @@
-"""A window that is fused with its selection inside a partition answers as a copy of the two for each instance does."""
+"""A window fused with its selection in a partition gives the same results as a copy of the two for each instance."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ QUERIES = {
 
 
 def events(count: int, seed: int) -> pa.RecordBatch:
-    """Events with nulls in every attribute, whose times now and then stand still, jump, or (`ts`) go back."""
+    """Return events with nulls in every attribute, whose times sometimes repeat, jump, or (`ts`) go back."""
     draw = np.random.default_rng(seed)
 
     def thinned(values: Any) -> list[Any]:
@@ -91,7 +91,7 @@ def events(count: int, seed: int) -> pa.RecordBatch:
 
 
 def cut(records: pa.RecordBatch, seed: int, *, chunks: bool = False) -> list[Send]:
-    """`records` in batches of all sizes, if `chunks` every second of them as a chunk."""
+    """Return `records` in batches of all sizes, with `chunks` every second of them as a chunk."""
     sizes = np.random.default_rng(seed).choice([1, 2, 3, 40], records.num_rows)
     edges = [0, *itertools.takewhile(lambda edge: edge < records.num_rows, np.cumsum(sizes).tolist()), records.num_rows]
     parts = [records.slice(start, stop - start) for start, stop in itertools.pairwise(edges)]
@@ -99,8 +99,7 @@ def cut(records: pa.RecordBatch, seed: int, *, chunks: bool = False) -> list[Sen
 
 
 def answers(text: str, sends: list[Send], *, saved_every: int = 0) -> list[str]:
-    """What the app answers; ahead of each `saved_every`-th batch its strings are numbered again, and another runtime
-    continues from a snapshot."""
+    """Return the results; before each `saved_every`-th batch strings are renumbered, and another runtime continues."""
     app = analyse(parse(STREAM + text))
     runtime = AppRuntime(app)
     rows: list[str] = []
@@ -124,7 +123,7 @@ def answers(text: str, sends: list[Send], *, saved_every: int = 0) -> list[str]:
 
 @pytest.fixture
 def by_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """`answers` with no query fused."""
+    """Return `answers` with no query fused."""
 
     def run(text: str, sends: list[Send]) -> list[str]:
         with monkeypatch.context() as patched:
@@ -165,7 +164,7 @@ def test_chunks_give_one_row_for_each_of_their_runs_and_groups(name: str, count:
 
 
 def newcomers(first: int, count: int, time_ms: int) -> pa.RecordBatch:
-    """Events at one time, each with a key of its own."""
+    """Return events at one time, each with a key of its own."""
     times = pa.array([time_ms] * count, pa.int64())
     names = pa.array([f"key {number}" for number in range(first, first + count)])
     return events(count, seed=1).set_column(0, "_timestamp", times).set_column(1, "k", names)

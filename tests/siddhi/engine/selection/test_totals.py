@@ -1,4 +1,4 @@
-"""Sums and averages follow the moves that they are told, and look at no value that these do not name."""
+"""Sums and averages apply their moves, and read only the values in these."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOWHERE = 8
 
 
 def follow(kind: int, told: list[tuple[int, int, int]], values_at: int, cells: Int64Array) -> list[float | None]:
-    """What a sum or an average of float64 writes as it follows (group, row, what is done), None for null."""
+    """Return the results of a sum or an average of float64 for moves (group, row, operations), None for null."""
     moves = np.array([group << GROUP_SHIFT | row << ROW_SHIFT | doing for group, row, doing in told])
     plan = np.array([[kind, 1, 0, 0, 1]])
     lines = np.array([[REAL, values_at, 0]])
@@ -96,7 +96,7 @@ def test_totals_are_those_of_the_rows_held(kind: int, length: int, numbers: list
 
 
 def exact_total(held: list[float]) -> float:
-    """Return the sum of `held`, infinite when it is beyond what a float holds."""
+    """Return the sum of `held`, infinite when it is beyond the range of a float."""
     if not all(map(math.isfinite, held)):
         return sum(value for value in held if not math.isfinite(value))
     whole = sum(map(Fraction, held), Fraction(0))

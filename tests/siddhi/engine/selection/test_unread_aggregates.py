@@ -1,4 +1,4 @@
-"""Aggregates that are called by row make no results for rows that do not come out, which changes no answer."""
+"""Aggregates that are called by row compute no results for rows that are not emitted, without changing others."""
 
 from __future__ import annotations
 

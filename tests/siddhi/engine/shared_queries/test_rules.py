@@ -1,4 +1,4 @@
-"""Many queries over one stream: with the index over their conditions they answer as without it."""
+"""Many queries over one stream give the same results with the index over their conditions as without it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _cuts(rng: random.Random, rows: int) -> Iterator[tuple[int, int]]:
 
 
 class _Heard:
-    """What the streams and one query gave, in the order in which it was told."""
+    """The output of the streams and one query, in order of notification."""
 
     def __init__(self, runtime: AppRuntime) -> None:
         self.rows: list[Any] = []
@@ -134,7 +134,7 @@ class _Heard:
         self.rows.append((stream, repr(batch.to_pydict())))
 
     def by_stream(self) -> dict[str, list[str]]:
-        """The rows of each stream, however they were cut into batches."""
+        """Return the rows of each stream, independent of batches."""
         found: dict[str, list[str]] = {}
         for stream, text in self.rows:
             columns = eval(text, {"nan": "nan", "inf": "inf"})  # noqa: S307 - what was just written
@@ -192,8 +192,10 @@ def test_cuts_and_snapshots_change_nothing(seed: int, late: bool, monkeypatch: p
 
 
 def _play(text: str, rng: random.Random, events: pa.RecordBatch, queries: list[str]) -> list[Any]:
-    """What streams and `queries` give for events that come in batches, chunks and with those of another stream, while
-    more and more queries are listened to."""
+    """Return the output of streams and `queries` for batches, chunks and events of another stream.
+
+    Meanwhile the number of listeners to queries grows.
+    """
     runtime = _runtime(text)
     heard = _Heard(runtime)
     waiting = list(queries)

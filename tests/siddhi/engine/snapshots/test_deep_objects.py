@@ -1,5 +1,7 @@
-"""Objects that nest as deep as they may: an app holds them, is measured and continues from its snapshot. None that it
-is asked to make nests deeper."""
+"""Objects of the maximum depth: an app stores and measures them, and continues from its snapshot.
+
+It creates none that are deeper.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class App:
         self.runtime.send("S", pa.record_batch({**columns, "o": objects, "s": list(texts)}))
 
     def goes_on(self) -> None:
-        """The app has been measured, and continues from a snapshot of itself."""
+        """Return the app, measured and restored from a snapshot of itself."""
         assert sum(part.size.bytes for part in self.runtime.statistics().state) > 0
         state = self.runtime.snapshot()
         self.runtime = self._built()

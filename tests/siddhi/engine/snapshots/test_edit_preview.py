@@ -1,4 +1,4 @@
-"""What an edit would keep is told from the texts alone."""
+"""The preview of an edit follows from the texts alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""An edit resets only what it touches: random queries, random edits, against an engine that ran the new text on the
-same window content from its start."""
+"""An edit resets only what it affects.
+
+Random queries and edits, against an engine that ran the new text on the same window content from its start.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ def timed(events: list[Any], start: int = 1) -> list[Any]:
 
 @st.composite
 def queries(draw: st.DrawFn, window: str, attributes: str) -> str:
-    """A query over the window, whatever else it says."""
+    """Return a query over the window with random other clauses."""
     group = draw(st.sampled_from(["", " group by k", " group by v", " group by k, v"]))
     having = draw(st.sampled_from(["", " having a > 1", " having not (a is null)", " having count() > 2"]))
     after = draw(st.sampled_from(["", "", "[v > 0]", "[not (k is null)]"]))

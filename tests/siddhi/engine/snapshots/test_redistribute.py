@@ -1,5 +1,7 @@
-"""What cannot be shared out by key is told, and what no key owns stays where it is. That answers stay the same is in
-tests/topology/state/test_redistribution.py."""
+"""State without a key is reported, or stays where it is.
+
+tests/topology/state/test_redistribution.py tests that the results do not change.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def fed(text: str, *keys: str) -> AppRuntime:
 
 
 def shared_out(text: str, states: list[AppRuntime], count: int, letters: int | None = None) -> list[AppRuntime]:
-    """`count` instances with the state of `states`: 'a…' belongs to the first, 'b…' to the second."""
+    """Return `count` instances with the state of `states`: 'a…' belongs to the first, 'b…' to the second."""
 
     def first_letter(keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array([(ord(key[0]) - ord("a")) % (letters or count) for key in keys.to_pylist()], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""An edited app continues with the state of what is the same in it, and says what that is."""
+"""An edited app continues with the state of its unchanged parts, and reports which these are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `AppRuntime.statistics` says about held state."""
+"""The size of state in `AppRuntime.statistics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`condition in table` wherever a condition may stand."""
+"""`condition in table` wherever a condition is allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from Known select k insert into Vip;
 
 
 def outputs(queries: str) -> list[Any]:
-    """What stream `O` carries when a and c are known, then S gets rows, then Ask says b."""
+    """Return the output of `O` when a and c are inserted, then S gets rows, then Ask inserts b."""
     app = analyse(parse(DEFINITIONS + queries))
     runtime = AppRuntime(app)
     rows: list[Any] = []

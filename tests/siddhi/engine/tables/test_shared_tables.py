@@ -1,5 +1,7 @@
-"""Tables that several queries write and look at in one step: whole batches give what one event after the other gives,
-and what the plain ways of writing and looking give."""
+"""Tables that several queries write and read in one step.
+
+Whole batches give the same results as single events, and as the general algorithms for writes and lookups.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,7 @@ def records(events: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 def outcome(app: str, events: pa.RecordBatch, cuts: list[int], *, saved_at: int = -1) -> list[Any]:
-    """What the app sends and refuses, and the table's rows in the end."""
+    """Return the output and the refusals of the app, and the final rows of the table."""
     analysed = analyse(parse(app))
     told: list[Any] = []
 
@@ -118,7 +120,7 @@ def outcome(app: str, events: pa.RecordBatch, cuts: list[int], *, saved_at: int 
 
 
 def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes go the plain way, and steps chunk by chunk where several queries have to do with a table."""
+    """Use the general algorithm for writes, and steps chunk by chunk if several queries use a table."""
     plan = cached_property(lambda _writer: None)
     plan.__set_name__(TableWriter, "plan")
     monkeypatch.setattr(TableWriter, "plan", plan)
@@ -165,7 +167,7 @@ from S[L.v == v in L] select v insert into Out;
 
 
 def passed(app: str, count: int) -> tuple[list[Any], list[Any]]:
-    """What the app gives for events that pass one after the other, sent as one batch, and the plain way."""
+    """Return the results for events in order: sent one by one, as one batch, and by the general algorithm."""
     events = records([("a", number, None, 0, 1) for number in range(count)])
     with pytest.MonkeyPatch.context() as patch:
         plainly(patch)

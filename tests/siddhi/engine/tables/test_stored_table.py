@@ -1,4 +1,4 @@
-"""Tables of a store: they tell what queries change, and take over what the store has."""
+"""Tables of a store: they report changes by queries, and take over the store's rows."""
 
 from __future__ import annotations
 

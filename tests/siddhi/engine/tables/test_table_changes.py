@@ -1,4 +1,4 @@
-"""What changes of a table do that a row at a time does not show."""
+"""Changes of a table whose effect depends on several rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows within bounds that events set are the ones that a look at every pair finds."""
+"""Rows within bounds that events set are the ones found by testing every pair."""
 # ruff: noqa: S608 - SiddhiQL, no SQL
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables written by queries, with and without indexes, agree with a plain list of rows that takes event by event."""
+"""Tables written by queries, with and without indexes, agree with a plain list that processes event by event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows whose timers are due while no event comes through the stream functions in front of them."""
+"""Windows with due timers while no event passes the preceding stream functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFINITIONS = "@app:playback define stream S (theta double, rho double, t long);
 
 
 def differences(query: str, rows: list[list[object]]) -> tuple[str, ...]:
-    """How what `query` inserts into O differs from `rows`, given an event at 1000 that becomes x = 2.0."""
+    """Return the differences between `rows` and the output of `query`, given an event at 1000 that becomes x = 2.0."""
     document = {
         "listen": {"streams": ["O"]},
         "events": [

@@ -17,7 +17,7 @@ STREAM = "@app:playback define stream In (k string, v int); "
 
 
 class App:
-    """A running app; `taken` gives what query `q` let out since it was last asked, as `+timestamp:value,value`."""
+    """A running app; `taken` returns the output of query `q` since the last call, as `+timestamp:value,value`."""
 
     def __init__(self, text: str) -> None:
         self.app = analyse(parse(text))

@@ -1,4 +1,4 @@
-"""What windows let out where an answer is easily lost."""
+"""Output of windows in cases that are easily wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYED = "from S select v, 'one' as k insert into K;"
 
 
 def answers(query: str, *events: tuple[int, int]) -> list[tuple[Any, ...]]:
-    """What `query` inserts into O, given events (timestamp, v) of S."""
+    """Return the output of `query`, given events (timestamp, v) of S."""
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (v int); {query}")))
     runtime.start(0)
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Durations and times near the ends of a long: windows hold what they should, and nothing stops the engine."""
+"""Durations and times near the limits of a long: windows store the right events, and the engine continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows written for n keys give what those give that look at one event after the other, one for each instance."""
+"""Windows for n keys give the same results as windows that process one event after the other, one for each instance."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SELECTS = ("select k, v, ts insert all events into O;", "select g, count() as n,
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Windows of apps that are built meanwhile look at one event after the other."""
+    """Build windows that process one event after the other."""
     members = dict(WINDOWS._members)
     WINDOWS._members.update(ONE_BY_ONE)
     try:
@@ -68,7 +68,7 @@ Event = tuple[int, str, str | None, int | None, float, int]
 
 
 def drawn(seed: int, count: int, *, scale: int = 1) -> list[Event]:
-    """Events whose times stand still, jump, and come late."""
+    """Return random events whose times repeat, jump, and go back."""
     draw = np.random.default_rng(seed)
     time, events = 1000, []
     for _ in range(count):
@@ -96,13 +96,13 @@ def records(events: list[Event]) -> pa.RecordBatch:
 
 
 def ignored(_failed: FailedEvents) -> None:
-    """Events without a key or a time fail."""
+    """Let events without a key or a time fail."""
 
 
 def answers(
     app: AnalysedApp, events: list[Event], size: int, *, restored: bool = False, chunks: bool = False
 ) -> list[dict[str, Any]]:
-    """What comes of `events`, sent `size` at a time; `restored`: by another runtime each time."""
+    """Return the output for `events`, sent `size` at a time; `restored`: by another runtime each time."""
     rows: list[dict[str, Any]] = []
 
     def begun() -> AppRuntime:

@@ -1,4 +1,4 @@
-"""Sessions of many keys, against a look at all of them at every timer."""
+"""Sessions of many keys, against a check of all of them at every timer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Events = list[tuple[int, str, int]]
 
 
 def answers(window: str, events: Events, size: int, *, restored: bool = False) -> list[dict[str, Any]]:
-    """What `window` lets out of `events` (timestamp, k, v), sent `size` at a time."""
+    """Return the output of `window` for `events` (timestamp, k, v), sent `size` at a time."""
     query = f"from S#window.{window} select k, v insert all events into O;"
     app = analyse(parse(f"@app:playback define stream S (k string, v int); {query}"))
     rows: list[dict[str, Any]] = []

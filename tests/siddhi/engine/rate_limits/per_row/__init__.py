@@ -1,4 +1,4 @@
-"""Output rate limits that look at one row after the other, one limiter for each instance."""
+"""Output rate limits that process one row after the other, one limiter for each instance."""
 
 from __future__ import annotations
 

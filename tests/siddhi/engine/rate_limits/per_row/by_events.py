@@ -15,7 +15,7 @@ from siddhi.engine.operators.base.operator import Step
 
 
 class AllByEvents(RateLimiter):
-    """Holds events back and lets each full N of them out with the event that fills it."""
+    """Buffers events and emits each block of N of them with the event that fills it."""
 
     def __init__(self, events: int, pool: StringPool) -> None:
         super().__init__(pool)
@@ -36,7 +36,7 @@ def _release(batch: EventBatch, events: int) -> EventBatch:
 
 
 class LastByEvents(RateLimiter):
-    """Lets out every N-th event, or (grouped) at every N-th event the last of each group since the last time."""
+    """Emits every N-th event, or (grouped) at every N-th event the last of each group since the last time."""
 
     def __init__(self, events: int, pool: StringPool) -> None:
         super().__init__(pool)
@@ -54,9 +54,9 @@ class LastByEvents(RateLimiter):
 
 
 class FirstByEvents(RateLimiter):
-    """Lets out the first of every N events, of each group when grouped; N below 2 lets out only the very first.
+    """Emits the first of every N events, of each group when grouped; N below 2 emits only the very first.
 
-    Resets that a batch window sends count as events here, as they do in Siddhi.
+    Resets from a batch window count as events, as in Siddhi.
     """
 
     def __init__(self, events: int, pool: StringPool) -> None:

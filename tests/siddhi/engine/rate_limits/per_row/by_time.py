@@ -22,7 +22,7 @@ from siddhi.engine.operators.base.operator import Step
 
 
 class AllByTime(RateLimiter):
-    """Holds events back and lets all of them out, as one chunk, at the next tick."""
+    """Buffers events and emits all of them, as one chunk, at the next tick."""
 
     def __init__(self, period: int, pool: StringPool) -> None:
         super().__init__(pool)
@@ -40,7 +40,7 @@ class AllByTime(RateLimiter):
         return self._release(waiting.take(np.flatnonzero(due)), ticks[due], step)
 
     def _counted(self, batch: EventBatch, step: Step) -> EventBatch:
-        """Return `batch` with the clocks at which rows count as come: what timers send misses ticks of the past."""
+        """Return `batch` with the clocks at which rows count: output of timers misses past ticks."""
         clocks = batch.clocks.copy()
         for row, (order, clock) in enumerate(zip(batch.orders.tolist(), batch.clocks.tolist(), strict=True)):
             if order & 1:
@@ -82,7 +82,7 @@ def _at_ticks(batch: EventBatch, ticks: Int64Array, step: Step) -> EventBatch:
 
 
 class LastByTime(AllByTime):
-    """Lets out at each tick the last event since the one before, or the last of each group."""
+    """Emits at each tick the last event since the previous tick, or the last of each group."""
 
     def _release(self, batch: EventBatch, ticks: Int64Array, step: Step) -> EventBatch:
         places = last_of_groups(ticks, groups_of(batch))

@@ -1,4 +1,4 @@
-"""What output rate limits have in common."""
+"""Common code of output rate limits."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from siddhi.language.ast import AttributeType
 
 
 class Limiter(Operator):
-    """An operator behind a query's selection that limits the rate of its output."""
+    """An operator after a query's selection that limits the rate of its output."""
 
     @abstractmethod
     def groups_in_use(self) -> Int64Array:
-        """Return the groups with remembered state, in any order, possibly repeated."""
+        """Return the groups with stored state, in any order, with or without repetitions."""
 
     @abstractmethod
     def renumber_groups(self, numbers: Int64Array) -> None:
-        """Group g is from now on called `numbers[g]`, -1 when it is gone; no row of such a one waits."""
+        """Rename group g to `numbers[g]`, -1 for a removed group; no row of a removed group waits."""
 
 
 class RateLimiter(Limiter):
-    """Takes what a query selects and lets it out later, or not at all; timestamps stay what they were.
+    """Emits the output of a query later, or not at all; timestamps do not change.
 
-    Rows of grouped queries carry their group in the column `GROUP`, which is gone behind the limiter. `held` are the
-    rows that wait.
+    Rows of grouped queries have their group in the column `GROUP`, which the limiter removes. `held` are the waiting
+    rows.
     """
 
     def __init__(self, pool: StringPool) -> None:
@@ -63,7 +63,7 @@ class RateLimiter(Limiter):
         return np.concatenate([waiting, self.own_groups()])
 
     def own_groups(self) -> Int64Array:
-        """Return the groups in use, as `groups_in_use` does, of the state besides the rows that wait."""
+        """Return the groups in use, as `groups_in_use` does, of the state besides the waiting rows."""
         return np.zeros(0, dtype=np.int64)
 
     def renumber_groups(self, numbers: Int64Array) -> None:
@@ -73,10 +73,10 @@ class RateLimiter(Limiter):
         self.renumber_own(numbers)
 
     def renumber_own(self, numbers: Int64Array) -> None:
-        """Renumber groups, as `renumber_groups` does, in the state besides the rows that wait."""
+        """Renumber groups, as `renumber_groups` does, in the state besides the waiting rows."""
 
     def own_state(self) -> State:
-        """Return the state of the limiter besides the rows that wait."""
+        """Return the state of the limiter besides the waiting rows."""
         return None
 
     def restore_own(self, state: State) -> None:

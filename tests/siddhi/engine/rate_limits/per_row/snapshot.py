@@ -1,4 +1,4 @@
-"""`output snapshot every T`: at every tick what the query would show now, again and again."""
+"""`output snapshot every T`: at every tick, emit the current result of the query."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(slots=True)
 class Group:
-    """What a snapshot knows of a group: its newest row, and how many rows came and did not yet go."""
+    """The state of a group: its newest row, and how many rows arrived and did not leave."""
 
     newest: Row
     count: int = 0
@@ -128,10 +128,9 @@ class Snapshot(Limiter):
         self.tick += self.period
 
     def _forget_empty(self) -> None:
-        """Drop groups without held rows: their next row is their newest anyway.
+        """Drop groups without stored rows: their next row is their newest anyway.
 
-        Counting arriving and leaving rows is not enough for this, as a row may leave by the expiry of another
-        group's.
+        Counting arriving and leaving rows is not enough for this, as a row may leave by the expiry of another group's.
         """
         groups = {row.group for row in self.held.values()}
         self.groups = {number: known for number, known in self.groups.items() if number in groups}
@@ -155,7 +154,7 @@ class Snapshot(Limiter):
         known.newest = row
 
     def _hold(self, rows: Iterable[Row]) -> None:
-        """Replace the rows held by these."""
+        """Replace the stored rows by these."""
         self.held, self._same = {}, {}
         for row in rows:
             self._add(row)
@@ -170,9 +169,9 @@ class Snapshot(Limiter):
         return tuple(_by_equals(row.values[place]) for place in self._told_by)
 
     def _remove(self, row: Row) -> bool:
-        """Remove the first held row that counts as the same as `row`.
+        """Remove the first stored row that counts as the same as `row`.
 
-        Return False when there is none, as `having` kept it out.
+        Return False when there is none, because `having` filtered it out.
         """
         told = self._told(row)
         same = self._same.get(told)

@@ -1,4 +1,4 @@
-"""Windows that look at one event after the other, one for each instance: what windows for n keys are compared with."""
+"""Windows that process one event after the other, one for each instance: the reference for windows with n keys."""
 
 from __future__ import annotations
 

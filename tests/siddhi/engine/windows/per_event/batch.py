@@ -10,11 +10,11 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class BatchWindow(RowWindow):
-    """With the first batch of a chunk the events of the chunk before expire, then its own events pass.
+    """With the first batch of a chunk the events of the previous chunk expire, then its own events are emitted.
 
-    A reset precedes the events of every batch but the very first; the first event of the batch before stands
-    in for it. Where nobody wants expired events nothing is held for others to see; and in a partition the window then
-    forgets every chunk, so that no reset ends it. Both as in Siddhi.
+    A reset precedes the events of every batch but the very first, with the values of the first event of the previous
+    batch. If expired events are not requested, no events are stored for readers; in a partition the window then drops
+    every chunk, so that no reset ends it. Both as in Siddhi.
     """
 
     expires_if_wanted = True

@@ -16,9 +16,9 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class CronWindow(RowWindow):
-    """`opened` holds slot and timestamp of the events since the last firing, `last` the slots of those before it.
+    """`opened` has slot and timestamp of the events since the last firing, `last` the slots of those before it.
 
-    There is no reset between two periods: the expired events are always let out, so that aggregates forget them.
+    There is no reset between two periods: the expired events are always emitted, so that aggregates remove them.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -31,7 +31,7 @@ class CronWindow(RowWindow):
     def arrive(self, event: Arrival, out: Emission) -> None:
         if not self.opened:
             due = self.times.next_after(event.clock)
-            if due is None:  # the text's last time is over, nothing will pass any more
+            if due is None:  # the last time of the cron expression is over: nothing is emitted any more
                 self.release(event.slot)
                 return
             self.schedule(due)

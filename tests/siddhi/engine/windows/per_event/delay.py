@@ -10,8 +10,10 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class DelayWindow(RowWindow):
-    """Every event waits for its own time: `waiting` says when each passes, the number of its arrival, and its slot.
-    Nothing ever expires."""
+    """Every event waits for its own time.
+
+    `waiting` has the time at which each is emitted, its arrival number and its slot. Nothing ever expires.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)

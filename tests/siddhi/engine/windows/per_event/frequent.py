@@ -1,4 +1,4 @@
-"""`frequent(n, attribute…)` and `lossyFrequent(support, error, attribute…)`: events whose values come often."""
+"""`frequent(n, attribute…)` and `lossyFrequent(support, error, attribute…)`: events with frequent values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class _KeyedWindow(RowWindow):
-    """Keeps the newest event of each key; a key is the text of the given attributes.
+    """Stores the newest event of each key; a key is the text of the given attributes.
 
-    When none are given it is that of the attributes which the query selects just as they are, as in Siddhi: all events
-    have one key when it selects none.
+    By default these are the attributes that the query selects unchanged, as in Siddhi: all events have the same key
+    when it selects none.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -47,7 +47,7 @@ class _KeyedWindow(RowWindow):
         self.keys = [":-:".join(values) for values in zip(*columns, strict=True)] if columns else [""] * batch.size
 
     def put(self, key: str, slot: int) -> bool:
-        """Makes the row in `slot` the newest of `key`; returns whether the key was known."""
+        """Make the row in `slot` the newest of `key`; return whether the key was known."""
         old = self.newest.get(key)
         if old is not None:
             self.release(old)
@@ -58,7 +58,7 @@ class _KeyedWindow(RowWindow):
         return [self.newest[key] for key in hash_map_order(self.newest)]
 
     def let_go(self, gone: list[str], among: int, out: Emission) -> None:
-        """The keys `gone`, of `among` that were counted, expire together, in the order of a Java hash map."""
+        """Expire the keys `gone`, of `among` that were counted, together, in the order of a Java hash map."""
         for key in hash_map_order(gone, among) if len(gone) > 1 else gone:
             slot = self.newest.pop(key)
             out.expired(slot)
@@ -66,8 +66,10 @@ class _KeyedWindow(RowWindow):
 
 
 class FrequentWindow(_KeyedWindow):
-    """Misra and Gries: n counters; a newcomer that finds none free lowers all, and takes the place of one that reached
-    zero."""
+    """Misra and Gries: n counters.
+
+    A new key that finds none free decrements all, and takes the place of one that reached zero.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -104,8 +106,10 @@ _WIDEST = 2**31 - 1
 
 
 class LossyFrequentWindow(_KeyedWindow):
-    """Lossy counting in buckets of 1 / error events: events of keys that come in at least (support - error) of all
-    pass."""
+    """Lossy counting in buckets of 1 / error events.
+
+    Events of keys with a share of at least (support - error) are emitted.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)

@@ -26,9 +26,9 @@ from siddhi.language.ast import AttributeType
 
 @dataclass(slots=True)
 class Session:
-    """Events (slot, timestamp) from `start` on; over at `end`, gone at `alive`.
+    """Events (slot, timestamp) from `start` on; over at `end`, removed at `alive`.
 
-    The last late events went in front of the one at `place`; -1: there were none.
+    The last late events were inserted before the one at `place`; -1: there were none.
     """
 
     events: list[tuple[int, int]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Session:
     place: int = -1
 
     def let_in(self, late: list[tuple[int, int]]) -> None:
-        """Late events go in front of the first event, later ones always one event further back, as in Siddhi."""
+        """Insert late events before the first event, later ones one event further back each time, as in Siddhi."""
         self.place = min(self.place + 1, len(self.events) - 1)
         self.events[self.place : self.place] = late
         self.place += len(late)
@@ -46,8 +46,10 @@ class Session:
 
 @dataclass(slots=True)
 class Sessions:
-    """The session of a key that continues, and the one before it that still takes late events. `number` rises from one
-    key to those that came after it."""
+    """The current session of a key, and the previous one that still accepts late events.
+
+    `number` increases with the order of arrival of keys.
+    """
 
     number: int
     current: Session = field(default_factory=Session)
@@ -55,10 +57,11 @@ class Sessions:
 
 
 class SessionWindow(RowWindow):
-    """Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi.
+    """Events later than the session's end but earlier than its timer are emitted without joining any session, as in
+    Siddhi.
 
-    A late event joins the session that begins no more than a gap later, and ends none earlier; two
-    sessions that come as near as two gaps become one. What has to leave when an event comes follows its chunk.
+    A late event joins the session that begins no more than a gap later, and ends none earlier; two sessions within two
+    gaps are merged. Events that leave on an arrival follow its chunk.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -126,7 +129,7 @@ class SessionWindow(RowWindow):
         heappush(self._lives, (former.alive, key))
 
     def _take_late(self, key: str, event: Arrival) -> bool:
-        """Puts an event from before the current session where it belongs; False when it comes too late for any."""
+        """Insert an event from before the current session at its position; return False when it is too late for any."""
         sessions = self.sessions[key]
         current, previous, time = sessions.current, sessions.previous, event.timestamp
         if time >= current.start - self.gap:
@@ -168,7 +171,7 @@ class SessionWindow(RowWindow):
                 del self.sessions[key]
 
     def _taken(self, queue: list[tuple[int, str]], due: int) -> list[str]:
-        """The keys in `queue` up to `due`, which are taken out of it."""
+        """Remove the keys in `queue` up to `due`, and return them."""
         keys: set[str] = set()
         while queue and queue[0][0] <= due:
             keys.add(heappop(queue)[1])
@@ -183,7 +186,7 @@ class SessionWindow(RowWindow):
         return bool(previous.events) and due >= previous.alive
 
     def _in_turn(self, keys: Iterable[str], among: int, end: Callable[[Sessions], int]) -> list[str]:
-        """`keys`, some of so many, by the end of their sessions; those of one end as Siddhi's map has them."""
+        """Return `keys`, a subset, by the end of their sessions; those of one end in the order of Siddhi's map."""
         by_number = sorted(keys, key=lambda key: self.sessions[key].number)
         return sorted(hash_map_order(by_number, among), key=lambda key: end(self.sessions[key]))
 

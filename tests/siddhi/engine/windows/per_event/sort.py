@@ -19,7 +19,7 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class SortWindow(RowWindow):
-    """Sorts stably, nulls last; the newcomer itself may be the one that leaves."""
+    """Sorts stably, nulls last; the new event may be the one that leaves."""
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -33,7 +33,7 @@ class SortWindow(RowWindow):
             else:
                 self.keys[-1] = (self.keys[-1][0], str(order).lower() == "desc")
         self.sorted: list[tuple[list[Any], int]] = []
-        self._in_order = False  # from the first row on that has no room
+        self._in_order = False  # from the first row that does not fit
         self._values: list[list[Any]] = []
 
     def prepare(self, batch: EventBatch) -> None:

@@ -16,11 +16,11 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class TimeLengthWindow(RowWindow):
-    """A length of 0 holds nothing and lets nothing expire. The event that came first leaves a full window, and every
-    event at its own time.
+    """A length of 0 stores and expires nothing.
 
-    `queue` has the timestamp of the event in each slot, in order of arrival; `ends` says when which slot leaves, and
-    may name events that have left before.
+    The oldest event leaves a full window, and every event leaves at its own time. `queue` has the timestamp of the
+    event in each slot, in order of arrival; `ends` has the time at which each slot leaves, and may name events that
+    have left before.
     """
 
     def __init__(self, context: WindowContext) -> None:

@@ -17,7 +17,7 @@ from siddhi.extensions.unique.batches import Batches
 
 
 class FirstOrLast(Batches):
-    """Of each key the last event stays, or the `first`."""
+    """Stores the last event of each key, or the `first`."""
 
     first = False
 
@@ -42,7 +42,7 @@ class UniqueLengthBatchWindow(FirstOrLast):
 
 
 class UniqueFirstLengthBatchWindow(UniqueLengthBatchWindow):
-    """Of each key the first event stays."""
+    """As the base class, with the first event of each key."""
 
     first = True
     needs_key = True
@@ -60,7 +60,7 @@ class UniqueTimeBatchWindow(FirstOrLast):
         self.waiting = False
 
     def times(self, context: WindowContext) -> list[object]:
-        """The constants that are times: the duration, then the start if there is one."""
+        """Return the constants that are times: the duration, then the start if there is one."""
         return context.constants()[1:]
 
     def arrive(self, event: Arrival, out: Emission) -> None:
@@ -77,7 +77,7 @@ class UniqueTimeBatchWindow(FirstOrLast):
             self.schedule(self.boundary)
 
     def _set_boundary(self, clock: int) -> None:
-        """The end of the batch in progress lies ahead of the clock, and its timer is set."""
+        """Set the end of the batch in progress to a time after the clock, and its timer."""
         if self.waiting:
             return
         if self.boundary is None:
@@ -96,7 +96,7 @@ class UniqueTimeBatchWindow(FirstOrLast):
 
 
 class UniqueFirstTimeBatchWindow(UniqueTimeBatchWindow):
-    """Of each key the first event stays."""
+    """As the base class, with the first event of each key."""
 
     first = True
     needs_key = True

@@ -18,10 +18,10 @@ from siddhi.extensions.unique.keys import Key, WindowByKey
 
 
 class _Sliding(WindowByKey):
-    """Events lie in `by_key` in the order in which they came."""
+    """Events are in `by_key` in order of arrival."""
 
     def replace(self, key: Key, out: Emission) -> bool:
-        """The event of `key` has expired; False when there was none."""
+        """Expire the event of `key`; return False when there was none."""
         slot = self.by_key.pop(key, None)
         if slot is None:
             return False
@@ -50,7 +50,7 @@ class UniqueEverWindow(_Sliding):
 
 
 class UniqueFirstWindow(_Sliding):
-    """The first event of every key; later ones do not pass, and nothing expires."""
+    """The first event of every key; later ones are dropped, and nothing expires."""
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context, parts=None)
@@ -65,7 +65,7 @@ class UniqueFirstWindow(_Sliding):
 
 
 class UniqueLengthWindow(_Sliding):
-    """The last n events of different keys; a new key drives the oldest event out of a full window."""
+    """The last n events with distinct keys; a new key expires the oldest event of a full window."""
 
     needs_key = True
 
@@ -86,8 +86,10 @@ class UniqueLengthWindow(_Sliding):
 
 
 class UniqueTimeWindow(_Sliding):
-    """The last event of every key, until its timestamp lies T behind the clock. `ends` says when the event in which
-    slot leaves, and of which key it is; it may name events that have left before."""
+    """The last event of every key, until its timestamp is T behind the clock.
+
+    `ends` has the time at which the event in each slot leaves, and its key; it may name events that have left before.
+    """
 
     needs_key = True
 
