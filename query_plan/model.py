@@ -100,8 +100,8 @@ LogKind = Literal["", "kafka"]
 class ProcessingStage:
     """One execution group: an engine, or `parallel` of them, over a part of the plan.
 
-    A group with shared state is three of them (`query_plan.planning.shared_state`), told apart by `sync`;
-    `log` says where these have their log.
+    A group with shared state consists of three of them (`query_plan.planning.shared_state`), with different `sync`;
+    `log` is the place of their log.
 
     `inputs` are in order of definition, which orders events of the same time. `internal` are streams that the plan
     defines and only this stage uses. `outputs` are the streams that it writes and others read. `enforce_parallel` means

@@ -1,4 +1,10 @@
-"""Convert JDBC URLs of databases to SQLAlchemy's form."""
+"""Convert JDBC URLs of databases to SQLAlchemy's form.
+
+    jdbc:postgresql://db:5432/stocks?user=cep     postgresql+psycopg://cep@db:5432/stocks
+    jdbc:sqlserver://db:1433;databaseName=stocks  mssql+pymssql://db:1433/stocks
+
+Parameters are those of Java's drivers, which are not used here: only those for user, password and encryption are kept.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Streams that Kafka carries, and their topics: `@App:transport('kafka')`."""
+"""Streams that Kafka carries, and their topics: `@App:transport('kafka')`.
+
+    group one ──▶ publisher ──▶ sink ──▶ topic App.S ──▶ source ──▶ receiver ──▶ group two
+
+A stream that one group writes and another reads goes through a topic. A stream without a producer gets a source, one
+without a consumer a sink.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ORIGIN = "_origin"
 
 
 def entry_name(group: str) -> str:
-    """Return the name of the stage that takes in the events of `group`."""
+    """Return the name of the stage that receives the events of `group`."""
     return f"{group}.entry"
 
 

@@ -3,8 +3,8 @@
     records ──exported──▶ ArrowArray ──pass_records──▶ ArrowArray ──imported──▶ records
                                        tests, plan
 
-A test has a line that says what is compared with what, and one test after the other leaves fewer rows. The plan is that
-of `siddhi.engine.arrow_c.write_kernels`, which writes the batch; where the values of its columns lie is told here.
+Each test has a line with its column and bound; each leaves fewer rows for the next. The plan is that
+of `siddhi.engine.arrow_c.write_kernels`, which writes the batch; this loop sets the addresses of its columns.
 """
 
 from __future__ import annotations

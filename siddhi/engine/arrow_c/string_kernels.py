@@ -1,7 +1,7 @@
 """The loops of the string pool, over the UTF-8 bytes of Arrow arrays in place.
 
-A pool keeps the bytes of all its strings in one heap; string c is `heap[starts[c]:starts[c + 1]]`. A hash table of two
-numbers a slot tells which strings are there, most often without a look at the heap:
+A pool keeps the bytes of all its strings in one heap; string c is `heap[starts[c]:starts[c + 1]]`. A hash table with
+two numbers in each slot contains the strings; most lookups do not read the heap:
 
     slot[0]   27 bits of hash │ 4 bits of size (9: more than 8 bytes) │ 32 bits of code      -1: free
     slot[1]   the first 8 bytes, which are all of a short string

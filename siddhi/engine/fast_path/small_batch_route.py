@@ -67,7 +67,7 @@ class SmallBatchRoute(ABC):
 
     @abstractmethod
     def write(self, count: int) -> pa.RecordBatch:
-        """Return the `count` results of the rows that were taken in, at least one."""
+        """Return the `count` results of the processed rows, at least one."""
 
     def end(self) -> None:  # noqa: B027 - most ways leave nothing behind
         """Discard the results."""

@@ -1,7 +1,7 @@
 """Cache machine code on disk, with a stamp that covers all sources it was compiled from.
 
-numba keeps compiled functions on disk and throws them away when the file changes in which the function stands. But the
-machine code holds more than that file:
+numba keeps compiled functions on disk, and discards them when the function's own file changes. But the machine code
+depends on more files:
 
     run_pattern ──calls──▶ advance ──calls──▶ link            constants   NONE, HEAD, …
     (pattern_loop.py)      (advance.py)       (lists.py)                  (memory.py)

@@ -95,7 +95,7 @@ def _behind(query: QueryNode) -> Iterator[str]:
     yield repr(selection.group_by)
     yield repr([part for expression in _expressions(selection) for part in walk(expression)
                 if isinstance(part, model.Aggregate)])  # fmt: skip
-    if query.head is not None:  # what is remembered of each event is what somebody reads
+    if query.head is not None:  # a pattern stores the attributes that are read
         yield repr(sorted(selection_references(analysed)))
         yield repr((analysed.output.events, analysed.rate is None, query.hands_on, selection.aggregates))
     if isinstance(query.selector, Selector):

@@ -48,15 +48,15 @@ def event_clocks(stamps: Int64Array, clock: int) -> Int64Array:
 
 
 class AppClock:
-    """The clock of an app, which events drive, and time that is told from outside.
+    """The clock of an app, which events drive, and the time reported from outside.
 
         event time      an event moves the clock to its own time, unless it shows a later one. It never goes back
-        system clock    an event is processed at its own time, but never at a later one than it is outside; a late
-                        event at the time of the latest event before it. So the clock follows the events of a backlog,
-                        and goes back to these when time had been moved on before
+        system clock    an event is processed at its own time, but not after the time outside; a late event at the time
+                        of the latest event before it. So the clock follows the events of a backlog, and goes back to
+                        them if time had advanced before
 
-    `now` is the time outside as far as it was told, `events` where events have moved the clock, `last` what it showed
-    at the end of the last step, `shown` the latest that it ever showed: no timer tells of an earlier time.
+    `now` is the last reported time outside, `events` the time to which events have moved the clock, `last` the time at
+    the end of the last step, and `shown` the latest time so far: no timer shows an earlier one.
     """
 
     __slots__ = ("events", "is_set", "last", "now", "playback", "shown")

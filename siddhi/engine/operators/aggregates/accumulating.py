@@ -1,12 +1,12 @@
 """The aggregators `sum`, `avg`, `count`, `stdDev`, `min`, `max`, `minForever`, `maxForever` and `distinctCount`.
 
-- sum: of the non-null values held, null when there are none; a value that has just come is always held
+- sum: of the stored non-null values, null when there are none; a new value is always stored
 - avg: their mean, null when there are none
-- count: how many events are held, nulls too
-- stdDev: the population standard deviation, 0 for a single value, null when nothing but nulls is held
-- min, max: the least and largest non-null value held, null when there is none; NaN counts only where nothing else does
-- minForever, maxForever: the same of all that came since the last reset, whether still held or not
-- distinctCount: how many different values are held, null being one of them
+- count: the number of stored events, including nulls
+- stdDev: the population standard deviation, 0 for a single value, null when all stored values are null
+- min, max: the least and greatest stored non-null value, null when there is none; NaN counts only without others
+- minForever, maxForever: the same for all values since the last reset, whether still stored or not
+- distinctCount: the number of distinct stored values, where null counts as a value
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Moves: the operations of rows on the accumulators of their groups.
 
     moves   ──►  add row 7 to group 2 · remove row 1 from group 0 · write group 2 · …        what happens, in order
-    plan         one line an aggregate: its kind, its argument's line, where its cells begin
-    lines        one line an argument: how its values are held, and where they and their nulls lie in memory
-    cells        one line a group: the accumulators of every aggregate, side by side
-    nodes        lists and trees of the values held for min and max, which the cells point into
-    table        how often each group holds each value, for distinctCount
-    out          line a, column k: aggregate a as it stands at the k-th write
+    plan         a line for each aggregate: its kind, its argument's line, its first cell
+    lines        a line for each argument: the form and the addresses of its values and validity
+    cells        a line for each group: the accumulators of every aggregate
+    nodes        lists and trees of the values for min and max, which the cells refer to
+    table        the count of each value in each group, for distinctCount
+    out          line a, column k: the value of aggregate a at the k-th write
 
-Each aggregate walks over all moves by a loop of its own, so that an app has to compile none but those that it uses.
-Arguments are held in one of three forms: narrow int32 (int, bool, string codes), wide int64 (long, string codes) and
-real float64 (float and double). Cells, nodes and results are int64; real numbers are there by their bits.
+Each kind of aggregate has its own loop over all moves, so an app compiles only the loops that it uses. Arguments are
+stored in one of three forms: narrow int32 (int, bool, string codes), wide int64 (long, string codes) and real float64
+(float and double). Cells, nodes and results are int64; floats are stored as their bits.
 """
 
 from __future__ import annotations

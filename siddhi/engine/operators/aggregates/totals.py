@@ -1,13 +1,13 @@
-"""sum, avg, count and stdDev: accumulators of which every row changes a few numbers.
+"""sum, avg, count and stdDev: accumulators with a few numbers that every row changes.
 
 NaN and the infinities cannot be subtracted from a total again, so they are not added to it but counted:
 
     cells of a real total     total   rows   the finite values' sum, scaled   infinities counted
 
-As long as the total is finite, the last two are not in use, and the loops for common moves do not look at them. When it
-is not, each move keeps both, and the total says what they make: so the answer is always that of the rows held. NaN is
-counted as one infinity of either sign, which is what these add up to. The sum of the finite values is scaled down,
-because it may be beyond what a real number holds, too.
+As long as the total is finite, the last two are not used, and the loops for common moves ignore them. Otherwise each
+move updates both, and the total is computed from them, so the result is always that of the stored rows. NaN is counted
+as one infinity of either sign, whose sum is NaN. The sum of the finite values is scaled down, because it may exceed the
+range of a float64.
 """
 
 from __future__ import annotations

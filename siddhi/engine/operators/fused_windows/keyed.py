@@ -8,8 +8,8 @@
     length 2    in        a1         a2         b1         a3
                 moves     +a1 write  +a2 write  +b1 write  −a1 +a3 write
 
-Everything is as in `siddhi.engine.operators.fused_windows.sliding`, but that rows leave by what comes of their own
-instance. Without `group by` the groups are the instances; with it the instance is the first part of each key.
+The difference to `siddhi.engine.operators.fused_windows.sliding` is that only rows of the same instance make a row
+leave. Without `group by` the groups are the instances; with it the instance is the first part of each key.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
                 1               1       2      3
     unused      5
 
-A queue is as long as it has rows and no longer, so that many instances with few rows each take no more room than one
-with many.
+A queue takes room only for its rows, so many instances with few rows each need no more room than one with many.
 """
 
 from __future__ import annotations

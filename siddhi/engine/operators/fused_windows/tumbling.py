@@ -7,9 +7,9 @@
                      moves     +a  +b  +a  │ write a, b   │ again: +c   +c  again: +b   │ write c, b
                      out                     a, b                                     c, b
 
-Only current events leave such a query, of each batch the last of each group. So no event is held: it is added to the
-accumulators of its group as it comes, and of the group's newest event only those attributes are kept that are selected.
-At the end of a batch the groups are written in the order in which they came, and start again with their next event.
+Such a query emits only current events: the last of each group in a batch. So no event is stored: it is added to the
+accumulators of its group on arrival, and only the selected attributes of the group's newest event are kept. At the end
+of a batch the groups are written in order of first appearance, and restart with their next event.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class MovingJoin(Stateful):
         right.let_go(int(self._walk[FREED_COUNT + 1]))
         return joined
 
-    def joined_shelves(self, left_first: tuple[bool, bool]) -> EventBatch | None:
+    def _joined(self, left_first: tuple[bool, bool]) -> EventBatch | None:
         """Return the pairs of this step, None when there are none."""
         left, right = self.shelves
         blocks: list[Int64Array] = []

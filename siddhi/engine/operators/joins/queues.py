@@ -1,14 +1,14 @@
 """Join two sides that are queues, or store nothing, in one loop over the output of their windows.
 
-    order   left lets out    right lets out     ring of the left, chained by key
+    order   left emits       right emits        ring of the left, chained by key
     1       +a1                                 a1
     3                        +a7                a1             gives (a1, a7)
     5       +b2                                 a1   b2
     7       -a1 +a3                             b2   a3
     9                        +a8                b2   a3        gives (a3, a8)
 
-A row of a ring is a sequence number of the window's store, so that nothing is copied. Rows leave in the order in which
-they came; the one that leaves is always the first of its chain.
+A row of a ring is a sequence number of the window's store, so that nothing is copied. Rows leave in order of arrival;
+the one that leaves is always the first of its chain.
 """
 
 from __future__ import annotations

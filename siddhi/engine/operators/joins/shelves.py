@@ -3,7 +3,7 @@
 Each side has a shelf with the rows that it shows: a hash table by key, whose chains are in order of arrival, and a hash
 table by number, which finds the row that leaves.
 
-    order   left lets out     right lets out    shelf of the left
+    order   left emits        right emits       shelf of the left
     2       +a1 +b2                             a1   b2
     3                         +a7               a1   b2       gives (a1, a7)
     4       -a1 -b2 +a3                         a3

@@ -5,8 +5,8 @@
               last   ·   ·   a   │   ·                    all                     a b                 c
                                                           last                    b                   c
 
-A block belongs to one instance. It leaves with the row that fills it, or at its tick: start + T, start + 2T, … of the
-instance. Of each group `last` keeps the newest row, in the place of the group's first.
+A block belongs to one instance. It is emitted with the row that fills it, or at its tick: start + T, start + 2T, … of
+the instance. `last` keeps the newest row of each group, at the position of the group's first.
 """
 
 from __future__ import annotations

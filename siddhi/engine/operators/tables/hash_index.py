@@ -1,11 +1,11 @@
 """A hash index over rows that may be added and removed anywhere.
 
-    buckets   ends    0 ──► 3 ──► 7        places of the rows whose keys fall into the bucket,
-                      1 ──► 2              oldest first; each knows its neighbours, so that
-                      2 (empty)            any of them leaves without a walk
+    buckets   ends    0 ──► 3 ──► 7        positions of the rows whose keys are in the bucket,
+                      1 ──► 2              oldest first; each is linked to its neighbours, so
+                      2 (empty)            that any can be removed without a search
 
 A key is one or more int64 numbers (`siddhi.engine.operators.tables.key_bits`); rows with equal keys are found in order
-of place.
+of position.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The loop that executes writes to a table, event by event, each based on the writes before it.
 
-    units    (writer, first event, last event + 1)     what acts together: an event, or a chunk of several
-    writers  what each does, and where its program lies in `lines`
+    units    (writer, first event, last event + 1)     events that act together: one, or a chunk of several
+    writers  the action of each, and the position of its program in `lines`
 
-An event finds its rows with a hash index, by its key, or looks at all rows; the program asks each for the rest of the
-condition and changes it. What happened is written down for queries that look at the table in the same step
-(`siddhi.engine.operators.tables.history`): a row as it was before a change is copied behind all rows.
+An event finds its rows by its key in a hash index, or visits all rows; the program tests the rest of the condition for
+each and changes it. Changes are recorded for queries that read the table in the same step
+(`siddhi.engine.operators.tables.history`): the row before a change is copied to the end of the table.
 """
 
 from __future__ import annotations

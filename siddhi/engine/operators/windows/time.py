@@ -4,8 +4,8 @@
              in       a    b                    c
              out      +a   +b             -a    +c      -b
 
-An event leaves by a timer at its timestamp + T, in a chunk of its own; one that came later than that leaves right
-after it has come.
+An event leaves by a timer at its timestamp + T, in a chunk of its own; one that arrives later than that leaves
+immediately.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The memory of chains of plain elements: the arrays of their compiled loops.
 
-A partial match is a row of two arrays. It stands in the list of the element where it waits (one list per partition
-instance and element, in the order in which an event is offered to them) and, where a pattern's element has an equality
-condition, in a chain of a hash table, so that an event meets only partials that agree with it on that:
+A partial match is a row of two arrays. It is in the list of the element where it waits (one list per partition instance
+and element, in the order in which an event is offered to them). If a pattern's element has an equality condition, it is
+also in a chain of a hash table, so that an event is compared only with partials that have its key:
 
     lists[instance, element] → head ⇄ … ⇄ tail        table[element, hash(instance, key)] → first ⇄ … ⇄ last
 
 The empty partials that wait at the first element are all alike; they are only counted (`SEEDS`, `FRESH_SEEDS`). In
-place of a list that element has the row of its instance: what an event looks at lies side by side.
+place of a list that element has the row of its instance, so that the values for an event are adjacent.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NONE = -1
 NEVER = 2**62
 LONG_AGO = -(2**62)
 
-# columns of a partial's row, of which snapshots have all but the last; behind them one row reference for each slot but
-# the last, then the whole-number registers. What expiry looks at comes first, in one line of the processor's cache.
-# `START` is the time of the first event, `REACHED` the latest time of the instance when that event came: the two differ
-# when it was late. `EARLIEST` is a time before which no fresh partial of its list came, told by the first of these
+# columns of a partial's row, of which snapshots have all but the last; then one row reference for each slot but the
+# last, then the integer registers. Columns for expiry come first, in one cache line. `START` is the time of the first
+# event, `REACHED` the latest time of the instance when that event arrived: the two differ when it was late. `EARLIEST`,
+# set in the first fresh partial of a list, is a time before which none of these arrived
 NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, REACHED, ENTERED, INSTANCE, KEY, NULLS, TOUCHED = (
     range(13)
 )
@@ -36,38 +36,38 @@ EARLIEST = 14
 REFERENCES = 15
 
 # columns of a list: its ends, the number of the event that last fed the element while a partial was there, and the
-# first partial that is fresh: it came since then; in an empty list only the head counts
+# first fresh partial, which arrived since; in an empty list only the head is valid
 HEAD, TAIL, UPDATED, FRESH = range(4)
 LIST_WIDTH = 4
 
 # columns of an instance, which is the row of its first element: how many events it had, its latest time, how many empty
-# partials wait at the first element, and how many came there with the event at hand
+# partials wait at the first element, and how many arrived there with the current event
 NUMBER, LATEST, SEEDS, FRESH_SEEDS = range(4)
 INSTANCE_WIDTH = 4
 
 # columns of the table; a list has its ends (`HEAD`, `TAIL`) in the same places
 FIRST, LAST = range(2)
 
-# the counters: the first free partial, the first one never used, how many live; how many matches the batch gave and
-# partials it touched; the place at hand and how many there are; 1 when the table is empty and has to be filled; behind
-# them per slot how many matches have there an event of an earlier batch
+# the counters: the first free partial, the first one never used, how many live; the batch's matches and touched
+# partials; the current position and the number of rows; 1 when the table is empty and has to be filled; then per slot
+# the number of matches with an event of an earlier batch there
 FREE, UNUSED, LIVE, MATCHES, TOUCHES, CURSOR, ROWS, EMPTY_TABLE = range(8)
 FROM_BEFORE = 8
 
-# rows of the matches: place of the row that completed it, the partial, behind them one row reference per slot
+# rows of the matches: position of the row that completed it, the partial, then one row reference per slot
 MATCH_CAUSE, MATCH_PARTIAL = range(2)
 MATCH_REFERENCES = 2
 
-# the settings; `FRACTION_NULLS` is the first bit of a partial's null mask that tells of a fraction
+# the settings; `FRACTION_NULLS` is the first bit of a partial's null mask for a float
 ELEMENTS, WITHIN, IS_SEQUENCE, SCOPE_END, REGISTERS, FRACTION_NULLS = range(6)
 SETTING_COUNT = 6
 
-# rows of the events; behind them the whole-number columns
+# rows of the events; then the integer columns
 EVENT_TIME, EVENT_INSTANCE, EVENT_SOURCE, EVENT_NULLS = range(4)
 EVENT_COLUMNS = 4
 
 # columns of a test `event column operator constant` and of a comparison `event column operator register`; the constant
-# is the number itself, or for fractions its place among the constants
+# is the number itself, or for floats its index among the constants
 OPERATOR, IS_FLOAT, EVENT_COLUMN, REGISTER = range(4)
 CONSTANT = REGISTER
 EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
@@ -75,7 +75,7 @@ EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
 # columns of an element's settings
 FIRST_TEST, END_TEST, FIRST_COMPARISON, END_COMPARISON, INDEXED, BOUNDED, FIRST_COPY, END_COPY = range(8)
 
-# columns of a copy: what of an accepted event later conditions compare with
+# columns of a copy: values of an accepted event that later conditions compare with
 COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
 
 

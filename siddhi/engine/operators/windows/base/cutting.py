@@ -1,11 +1,11 @@
 """Windows that divide events into batches, which are emitted as a whole.
 
     rows   a    b    c    d    e    f
-    cuts          │              │             a cut stands before the first row of the next batch
+    cuts          │              │             a cut precedes the first row of the next batch
     out           -… reset +a +b -a -b reset +c +d +e
 
-Where the cuts are is one question, what goes out at a cut another: a `Cutter` answers the first, for `CuttingWindow`
-and for selections that are fused with their window alike.
+A `Cutter` determines the cuts, both for `CuttingWindow`, which emits batches, and for selections fused with their
+window.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
 
 @state_kernel
 def _emit_batches(cuts, expired, state, begin, stamps, offset, out):  # type: ignore[no-untyped-def]
-    """Lets a batch out at every cut; return the number of rows written."""
+    """Emit a batch at every cut; return the number of rows written."""
     count = 0
     for cut in range(cuts.shape[1]):
         new = begin + cuts[ROWS, cut]

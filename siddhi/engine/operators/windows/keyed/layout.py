@@ -1,6 +1,6 @@
 """The layout of the arrays of keyed windows, and the kinds of windows.
 
-    instance 0 ── open rows      3 ⇄ 7 ⇄ 8          lists run through the rows, which lie in slots
+    instance 0 ── open rows      3 ⇄ 7 ⇄ 8          lists link the rows, which are in slots
              └── last batch      1 ⇄ 2
              └── key "a"         slot 7
     instance 1 …

@@ -181,7 +181,7 @@ def _wider(lines: Int64Array, count: int) -> Int64Array:
 
 
 def _shows_rows(plan: Plan, context: WindowContext) -> bool:
-    """Return whether joins see rows that the window has let out."""
+    """Return whether joins read rows that the window has emitted."""
     if plan.kind == TIME_LENGTH_KIND:
         return plan.length > 0  # with a length of 0 rows pass, and never expire
     return plan.kind != SESSION_KIND and (context.shows_expired or plan.kind != BATCH_KIND)

@@ -7,7 +7,8 @@
 
 A partial match that waits at two elements is one row of `partials` in two lists, and copies of a partial match share
 the chains of the original, as the objects of `siddhi.engine.operators.patterns.machine.elements` do. Entries have one
-owner and are freed with it. All else is freed by `collect`, which looks for what no list reaches, when room runs short.
+owner and are freed with it. All other objects are freed by `collect`, which finds unreachable ones when room runs
+short.
 """
 
 from __future__ import annotations

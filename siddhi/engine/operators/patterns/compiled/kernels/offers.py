@@ -315,9 +315,9 @@ def _keep_all(base, element, m):  # type: ignore[no-untyped-def]
 
 @seldom_part
 def offer(base, element, row, latest, m):  # type: ignore[no-untyped-def]
-    """Offers the event in `row` to all that wait at the element, in the order in which they wait.
+    """Offer the event in `row` to all that wait at the element, in order.
 
-    The matches that it completes stand last.
+    The matches that it completes are appended.
     """
     list_row = base + element
     silent = elements(m)[element, at.KIND] >= at.ABSENT
