@@ -1,4 +1,4 @@
-"""Batches over the lines of a small batch, for the expressions that nodes evaluate."""
+"""Batches over the lines of a small batch, for expressions that nodes evaluate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ReusedBatch(EventBatch):
 
 
 class ReusedBatches:
-    """Views of the attributes `read` in the lines of `few`, by their number of rows."""
+    """Views of the attributes `read` in the lines of `few`, by number of rows."""
 
     def __init__(self, few: SmallBatch, read: Mapping[str, AttributeType], pool: StringPool) -> None:
         self._columns = {name: (type_, few.values[name], few.addresses[name]) for name, type_ in read.items()}
@@ -38,7 +38,7 @@ class ReusedBatches:
         self._batches: dict[int, ReusedBatch] = {}
 
     def of(self, rows: int, clock: AppClock) -> ReusedBatch:
-        """Return the first `rows` rows; `clock` is the app's clock in front of them."""
+        """Return the first `rows` rows; `clock` is the app's clock before them."""
         batch = self._batches.get(rows)
         if batch is None:
             columns = {

@@ -121,15 +121,15 @@ class TablePath:
         """The places of the columns in which a null stops a batch."""
 
     def _as_cells(self, line: int, type_: AttributeType) -> AnyArray:
-        """Return a view of the low bytes of a line, as values of `type_` are stored in a row."""
-        if type_ in (AttributeType.INT, AttributeType.BOOL):  # whole numbers are read as they are, too
+        """Return a view of the low bytes of a line as values of `type_`, in the form in which a row stores them."""
+        if type_ in (AttributeType.INT, AttributeType.BOOL):  # integers are read without a conversion, too
             cells: AnyArray = self._inputs[line]
             return cells
         values: AnyArray = self._inputs[line].view(DTYPES[type_])
         return values[:: len(values) // MAX_PROGRAM_ROWS]
 
     def _lay_out_keys(self, plan: TablePlan) -> tuple[list[Int64Array], list[tuple[Int64Array, int]]]:
-        """Return the keys for both indexes, and the places for the parts of keys with the lines that they come from."""
+        """Return the keys for both indexes, and the places for the parts of keys with their source lines."""
         keys, parts = [self._inputs.reshape(-1, 1) for _ in range(loop.SECOND_INDEX)], []
         for number, index in enumerate(plan.indexes, start=1):
             if len(index.names) == 1:
@@ -179,7 +179,7 @@ class TablePath:
         return FastPathResult(rows, latest, results)
 
     def _take_pieces(self, records: pa.RecordBatch, rows: int, clock: AppClock) -> int:
-        """Run more rows than there are lines for, none of which can be stopped; return their latest timestamp."""
+        """Run more rows than fit into the lines at once, if none can be stopped; return their latest timestamp."""
         latest = []
         for start in range(0, rows, MAX_PROGRAM_ROWS):
             count = min(rows - start, MAX_PROGRAM_ROWS)
@@ -189,12 +189,12 @@ class TablePath:
         return max(latest)
 
     def _report(self, watch: QueryWatch, rows: int, length_ns: int) -> None:
-        """Report how long the queries worked: each an equal share, as they run together."""
+        """Report the working time of the queries: equal shares, as they run together."""
         for stage in self._stages:
             watch.worked(stage.node.name, rows, length_ns // len(self._stages))
 
     def tell(self, passed: FastPathResult) -> None:
-        """Count the results and pass them to the listeners, then report what the table refused."""
+        """Count the results and pass them to the listeners, then report the rows that the table refused."""
         self._source.events += passed.rows
         for target, count, _ in passed.results:
             target.events += count
@@ -209,7 +209,7 @@ class TablePath:
     # ---- one piece
 
     def _take(self, records: pa.RecordBatch, rows: int, clock: AppClock) -> bool:
-        """Run rows through all queries; return False, with nothing done, if they have to take the general path."""
+        """Run rows through all queries; return False without a change if they must take the general path."""
         few, inputs = self.few, self._inputs
         if few.read(records, rows) == REFUSED:
             return False
@@ -229,7 +229,7 @@ class TablePath:
         return True
 
     def _compute(self, rows: int, clock: AppClock) -> bool:
-        """Run the programs of all queries; return False when the rows have to take the general path."""
+        """Run the programs of all queries; return False when the rows must take the general path."""
         evaluation = None
         for program in self._programs:
             if program.evaluates and evaluation is None:
@@ -279,7 +279,7 @@ class TablePath:
 
 
 class _Program:
-    """The program of one query of `path`, and where it stores its values."""
+    """The program of one query of `path`, and the addresses of its results."""
 
     def __init__(self, number: int, query: LoopedQuery, few: SmallBatch, passing: Int64Array) -> None:
         self.number = number
@@ -297,8 +297,8 @@ class _Program:
         """Whether it stops no batch, and gives the same for parts of one."""
 
     def run(self, rows: int, evaluation: Evaluation | None) -> int:
-        """Return how many rows pass the filter, `REFUSED` when the batch has to take the general path."""
-        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+        """Return how many rows pass the filter, `REFUSED` when the batch must take the general path."""
+        with np.errstate(all="ignore"):  # numbers overflow silently, as in Java
             kept, nulls = self._program.run(rows, evaluation if self.evaluates else None)
         if nulls and self._words[: len(self._stops)][self._stops, RESULT_WORDS - 1].any():
             return REFUSED
@@ -334,12 +334,12 @@ class _ResultWriter:
         self._places = {column_name(name): layout.attributes[attribute][1] for name, attribute in self._passing.items()}
 
     def begin(self) -> None:
-        """Begin another batch."""
+        """Start another batch."""
         self.count = 0
         self.blocks.clear()
 
     def find_values(self) -> None:
-        """Set the addresses of the values, which have moved."""
+        """Set the addresses of the values after they have moved."""
         path, few, results = self._path, self._path.few, self._results
         rows_at = address_of(path.sources[self.number])
         results.set_timestamps(few.stamps_at, rows_at)
@@ -356,7 +356,7 @@ class _ResultWriter:
             results.set_values(name, address_of(path.taken[line]), valid_at)
 
     def write(self, count: int, records: pa.RecordBatch) -> None:
-        """Add the first `count` results, which come from `records`."""
+        """Add the first `count` results of `records`."""
         self.count += count
         if not count or not self.target.listeners:
             return

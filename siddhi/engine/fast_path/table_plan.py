@@ -1,10 +1,10 @@
-"""What the queries on one stream do with one table, as operations of one loop.
+"""The queries on one stream that use one table, as operations of one loop.
 
     from S[price > 50] select symbol, price update or insert into K on K.symbol == symbol;      program, UPSERT
     from S[K.symbol == symbol in K] select symbol insert into Out;                              ASK, EMIT
 
-What depends on the event alone is computed for all events before the loop begins, by one program for each query, and
-lies in lines of memory, from which the loop takes keys, new rows and inputs of the programs over rows.
+Values that depend on the event alone are computed for all events before the loop, by one program for each query. They
+are stored in lines of memory, from which the loop reads keys, new rows and inputs of the programs over rows.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _WIDE = {AttributeType.INT: AttributeType.LONG, AttributeType.BOOL: AttributeTyp
 class LoopedQuery:
     """One query of the plan.
 
-    `program` tests its filter if it is `filtered`, and `stores` values: the line, that of the bytes that mark values
-    which are not null (0: there is none), and whether a null stops the batch. What a query feeds into a stream are
-    `attributes` of events, values that are `computed` in a line, and values `of_rows`: attributes of the table, and
-    their lines in what the loop takes of rows; each with the name of the output.
+    `program` tests its filter if it is `filtered`, and stores values in lines: `stores` has for each the line, the line
+    of its validity (0: none), and whether a null stops the batch. The outputs for a stream are `attributes` of events,
+    values `computed` in a line, and values `of_rows`: attributes of the table, with their lines in the output of the
+    loop. Each has the name of the output.
     """
 
     node: QueryNode
@@ -78,7 +78,7 @@ class TablePlan:
         table: Table,
         passing: frozenset[str] = frozenset(),
     ) -> None:
-        """Plan the queries; strings that only pass by are in `passing`: they are not read."""
+        """Plan the queries; strings that are only passed on are in `passing`: they are not read."""
         self.table = table
         self.indexes = list(table.indexes.values())
         self.read = {name: source[name] for node in nodes for name in _attributes(node) if name not in passing}
@@ -116,7 +116,7 @@ class TablePlan:
 
     @property
     def lines(self) -> int:
-        """The number of lines of memory, with those that a small batch has by itself."""
+        """The number of lines of memory, including those that each small batch has."""
         return self._first_line + self.more_lines
 
     def number_of(self, index: HashIndex) -> int:
@@ -147,7 +147,7 @@ class TablePlan:
         return self.constants[key]
 
     def key(self, index: HashIndex, lines: Sequence[int]) -> int:
-        """Return where the keys begin that have these `lines` as parts."""
+        """Return the start of the keys whose parts are these `lines`."""
         if len(lines) == 1:
             return lines[0] * MAX_PROGRAM_ROWS
         wanted = self.number_of(index), tuple(lines)
@@ -156,7 +156,7 @@ class TablePlan:
 
 
 def table_plan(nodes: Sequence[QueryNode], source: Mapping[str, AttributeType], table: Table) -> TablePlan:
-    """Return the plan of `nodes`, as `TablePlan` makes it; it reads no strings that only pass by."""
+    """Return the plan of `nodes`, as `TablePlan` creates it; strings that are only passed on are not read."""
     plan = TablePlan(nodes, source, table)
     strings = {name for name, type_ in plan.read.items() if type_ is AttributeType.STRING}
     passing = frozenset(strings - plan.used)
@@ -197,7 +197,7 @@ class _EventProgram(RowProgram):
 
 
 class _QueryPlanner:
-    """Plans the query of `node`: its expressions become lines, and its filters and actions operations of `plan`."""
+    """Plans the query of `node`: its expressions become lines, its filters and actions operations of `plan`."""
 
     def __init__(self, plan: TablePlan, node: QueryNode) -> None:
         self.plan = plan
@@ -212,7 +212,7 @@ class _QueryPlanner:
         self._stored: list[tuple[model.TypedExpression, AttributeType, int]] = []
 
     def planned(self) -> LoopedQuery:
-        """Return the query, whose operations are added to the plan."""
+        """Return the query after adding its operations to the plan."""
         join, source = self._node.head, self._node.analysed.input
         if isinstance(join, JoinOperator):
             self._join(join)
@@ -276,7 +276,7 @@ class _QueryPlanner:
         operation[loop.TAKEN_END] = len(self.plan.parts)
 
     def _filters(self, source: model.SourceInput) -> None:
-        """Plan the filters of `source`: a program, and operations for what looks into the table."""
+        """Plan the filters of `source`: a program, and operations for filters that search the table."""
         memberships: list[tuple[model.InTable, bool]] = []
         for step in source.before:
             if not isinstance(step, model.FilterStep):
@@ -293,7 +293,7 @@ class _QueryPlanner:
             self._ask(membership, wanted=wanted)
 
     def _ask(self, membership: model.InTable, *, wanted: bool) -> None:
-        """Plan a filter that looks into the table."""
+        """Plan a filter that searches the table."""
         table, condition = self.plan.table, membership.condition
         if membership.table != table.id or needs_care(condition, self._compiler):
             raise NoProgramError("it looks into another table, or may fail")
@@ -342,7 +342,7 @@ class _QueryPlanner:
         return operation
 
     def _look_up(self, operation: Int64Array, matcher: RowMatcher) -> None:
-        """Give `operation` the index by which `matcher` finds rows, and the keys that events ask for."""
+        """Set the index by which `matcher` finds rows in `operation`, and the keys of events."""
         index = matcher.index
         if index is None:
             return
@@ -355,7 +355,7 @@ class _QueryPlanner:
             operation[loop.TEXTS] = sum(1 << place for place in texts)
 
     def _key_of(self, index: HashIndex, values: Mapping[str, model.TypedExpression]) -> int:
-        """Return where the keys of `index` begin that have these `values` of its attributes."""
+        """Return the start of the keys of `index` with these `values` of its attributes."""
         if any(values[name].type in FRACTIONS for name in index.names):
             raise NoProgramError("keys are fractions")
         return self.plan.key(index, [self.line(values[name], number=False) for name in index.names])
@@ -367,7 +367,7 @@ class _QueryPlanner:
         assignments: Sequence[tuple[str, model.TypedExpression]],
         timed: bool = False,
     ) -> None:
-        """Give `operation` the program that tests and changes rows."""
+        """Set the program that tests and changes rows in `operation`."""
         plan = self.plan
         program = _EventProgram(plan.table, self._compiler, self)
         start = len(plan.instructions)
@@ -410,7 +410,7 @@ class _QueryPlanner:
         return line
 
     def _know(self, expression: model.TypedExpression) -> None:
-        """Compile what `expression` consists of, for the program."""
+        """Compile the parts of `expression` for the program."""
         if any(isinstance(part, model.InTable | model.Aggregate) for part in walk(expression)):
             raise NoProgramError("a value depends on a table or on other events")
         if any(isinstance(part, model.Call) and part.script is not None for part in walk(expression)):

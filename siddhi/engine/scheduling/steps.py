@@ -271,7 +271,7 @@ class StepRunner:
     def _processed(self, node: AppNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """Return the output of a node that never fails."""
         inputs = [batch if batch.units is None else batch.with_units(None) for batch in inputs]
-        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+        with np.errstate(all="ignore"):  # numbers overflow silently, as in Java
             out = node.process(inputs, step)
         return _not_before(out, step.shown) if step.shown > step.floor and out.size else out
 
@@ -389,7 +389,7 @@ class StepRunner:
         """Return the output of the stage, after passing it to its listeners and its table."""
         if not stage.node.computes:
             return self._work(stage, inputs, step)
-        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+        with np.errstate(all="ignore"):  # numbers overflow silently, as in Java
             return self._work(stage, inputs, step)
 
     def _work(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:

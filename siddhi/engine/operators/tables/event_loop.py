@@ -1,12 +1,12 @@
-"""The loop in which a few events go through all queries that use a table, each event through one query after the other.
+"""The loop in which a few events pass all queries that use a table, each event one query after the other.
 
     operations   query 0   UPSERT           event 0    query 0, 1, 2
                  query 1   DELETE           event 1    query 0, 1, 2
                  query 2   ASK, EMIT        …
 
-So each event finds the table as the events before it, and the queries before its own, have left it, and nothing needs
-to be remembered of earlier contents. Values of events are lines of `inputs`; programs over them and a row of the table
-are as in `siddhi.engine.operators.tables.write_kernels`.
+So each event reads the table after all earlier events and preceding queries, and earlier contents need not be stored.
+Values of events are lines of `inputs`; programs over them and a row of the table are as in
+`siddhi.engine.operators.tables.write_kernels`.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def run_events(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
 ):  # fmt: skip
     """Run `rows` events from counter `ROW` on through `operations`; return whether all are done.
 
-    False when there is no room for the results of a `JOIN`, which has to run once more for its event.
+    Return False when there is no room for the results of a `JOIN`, which must be repeated for its event.
 
-    `counts` says how many events pass the filter of each query, those at `passing` (-1: all), of which it has seen
-    those before `reached`. `ends`, `links`, `held` and `keys` are those of the first index and what events ask for,
-    `other_*` those of the second one (none: no buckets); `unique` is the number of the index whose keys occur only
-    once, 0 without one. Results: for each query `emitted` has their number, `sources` the rows of the events, and lines
-    of `taken` the values of the table's rows.
+    `counts` has the number of events that pass the filter of each query (-1: all), at the positions `passing`; those
+    before `reached` are done. `ends`, `links`, `held` and `keys` are the first index and the keys of events, `other_*`
+    the second one (none: no buckets); `unique` is the number of the index with unique keys, 0 without one. For the
+    results of each query, `emitted` has their number, `sources` the rows of the events, and lines of `taken` the values
+    of the table's rows.
     """
     first, goes_on = counters[OPERATION], counters[OPERATION] > 0 or counters[ROW] > 0
     for row in range(counters[ROW], rows):
