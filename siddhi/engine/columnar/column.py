@@ -102,7 +102,7 @@ class Column:
             self._load()
         if self._valid is None:
             if self.type is _STRING:
-                if len(self._values) == 1 and self._values.item(0) >= 0:  # as of most events that come alone
+                if len(self._values) == 1 and self._values.item(0) >= 0:  # the common case of a single event
                     return None
                 return mask_or_none(self._values >= 0)
             if self.type is _OBJECT:
@@ -145,7 +145,7 @@ class Column:
         """Return the column of the values at `positions`, in that order."""
         if self._values is None:
             if len(positions) == 1 and len(self) == 1:
-                return self  # an event that comes alone, and passes
+                return self  # a single event that passes
             among = positions if self._positions is None else self._positions[positions]
             return Column(self.type, self.pool, arrow=self._arrow, positions=among)
         valid = None if self._valid is None else self._valid[positions]

@@ -18,7 +18,7 @@ from siddhi.engine.operators.base.scope import slot_column
 from siddhi.engine.operators.expressions.evaluation import FailureReasons
 from siddhi.engine.operators.incremental_aggregation.reader import AggregationReader
 from siddhi.engine.operators.joins.condition import JoinCondition
-from siddhi.engine.operators.joins.judge import PairEvaluator
+from siddhi.engine.operators.joins.pair_evaluator import PairEvaluator
 from siddhi.engine.operators.joins.side import Fetch, Held, JoinFailures, Side
 from siddhi.engine.operators.tables.careful import CarefulMatcher
 from siddhi.engine.operators.tables.hash_index import HashIndex
@@ -65,8 +65,8 @@ class CarefullyHeldTable(Held):
         if not verdicts.fails:
             return Pairs(verdicts.probes, verdicts.places), fetch, None
         standing = ~verdicts.failed
-        unanswered = JoinFailures(verdicts.losers(), verdicts.reasons)
-        return Pairs(verdicts.probes[standing], verdicts.places[standing]), fetch, unanswered
+        failures = JoinFailures(verdicts.losers(), verdicts.reasons)
+        return Pairs(verdicts.probes[standing], verdicts.places[standing]), fetch, failures
 
 
 class HeldRows(Held):
@@ -88,8 +88,8 @@ class HeldRows(Held):
             return _NO_PAIRS, fetch, None
         events = side.named(events)
         probes = np.arange(events.size) if rows is None else rows
-        pairs, judge = _matches(self._slot, self._condition, events, probes, stamps, columns)
-        return pairs, fetch, judge.unanswered
+        pairs, evaluator = _matches(self._slot, self._condition, events, probes, stamps, columns)
+        return pairs, fetch, evaluator.failures
 
 
 class NamedWindowHistory(Held):
@@ -125,20 +125,20 @@ class NamedWindowHistory(Held):
         named = {slot_column(self._slot, name): column for name, column in columns.items()}
         held = EventBatch(stamps, None, None, None, named, only_current=True)
         probes = np.arange(events.size) if rows is None else rows
-        judge = PairEvaluator(side.named(events), self._condition.rest)
+        evaluator = PairEvaluator(side.named(events), self._condition.rest)
 
         def fetch(name: str, places: Int64Array) -> Column:
             return columns[name].take(places)
 
         blocks = self._blocks(side.named(events), probes, held, first, stop)
-        pairs = _one(judge.narrowed(blocks, named))
+        pairs = _one(evaluator.narrowed(blocks, named))
         if (found := window.ranks_lately(sequences)) is not None:
             ranks, was_full = found
             full_at = 0 if was_full else gone.min(initial=events.size)
             shown = np.where(pairs.probes >= full_at, ranks[pairs.places], pairs.places)
             order = np.lexsort((shown, pairs.probes))
             pairs = Pairs(pairs.probes[order], pairs.places[order])
-        return pairs, fetch, judge.unanswered
+        return pairs, fetch, evaluator.failures
 
     def _events_before(self, rows: Int64Array, events: EventBatch) -> Int64Array:
         """Return the number of `events` before each of the `rows` that the window released."""
@@ -203,8 +203,8 @@ class HeldAggregation(Held):
                 whole.fail(asking, reasons)
                 continue
             stamps = answer[AGGREGATION_TIMESTAMP].values
-            pairs, judge = _matches(self._slot, self._condition, events, asking, stamps, answer)
-            whole.fail_as(judge)
+            pairs, evaluator = _matches(self._slot, self._condition, events, asking, stamps, answer)
+            whole.fail_as(evaluator)
             found.append(Pairs(pairs.probes, pairs.places + start))
             parts.append(answer)
             start += len(stamps)
@@ -217,7 +217,7 @@ class HeldAggregation(Held):
         if len(found) > 1:
             order = np.argsort(pairs.probes, kind="stable")
             pairs = Pairs(pairs.probes[order], pairs.places[order])
-        return pairs, fetch, whole.unanswered
+        return pairs, fetch, whole.failures
 
 
 _NO_PAIRS = Pairs(NO_POSITIONS, NO_POSITIONS)
@@ -231,15 +231,15 @@ def _matches(
     stamps: Int64Array,
     columns: Mapping[str, Column],
 ) -> tuple[Pairs, PairEvaluator]:
-    """Return the pairs of the events at `probes` and rows with `columns` of side `slot`, and their judge."""
+    """Return the pairs of the events at `probes` and rows with `columns` of side `slot`, and their evaluator."""
     named = {slot_column(slot, name): column for name, column in columns.items()}
     if condition.keyed and len(stamps) * len(probes) >= MIN_INDEXED_PAIRS:
         held = EventBatch(stamps, None, None, None, named, only_current=True)
         blocks, asked = _equal(slot, condition, events, probes, held), condition.rest
     else:
         blocks, asked = _all(probes, len(stamps)), condition.whole
-    judge = PairEvaluator(events, asked)
-    return _one(judge.narrowed(blocks, named)), judge
+    evaluator = PairEvaluator(events, asked)
+    return _one(evaluator.narrowed(blocks, named)), evaluator
 
 
 def _equal(

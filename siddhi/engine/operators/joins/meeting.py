@@ -37,9 +37,9 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
     events = None
     if not rows.only_current:
         (events,) = (rows.kinds <= EXPIRED).nonzero()
-    pairs, fetch, unanswered = other.held.meet(side, rows, events)
-    if unanswered is not None:
-        rows, pairs = _without_failed(rows, pairs, unanswered, step)
+    pairs, fetch, failures = other.held.meet(side, rows, events)
+    if failures is not None:
+        rows, pairs = _without_failed(rows, pairs, failures, step)
         if not rows.size:
             return None
     if pairs.whole and not passes_by:
@@ -55,12 +55,12 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
     return met.with_chunks(pairs.probes, out.chunks)
 
 
-def _without_failed(rows: EventBatch, pairs: Pairs, unanswered: JoinFailures, step: Step) -> tuple[EventBatch, Pairs]:
+def _without_failed(rows: EventBatch, pairs: Pairs, failures: JoinFailures, step: Step) -> tuple[EventBatch, Pairs]:
     """Return the remaining rows and their pairs.
 
     A row that fails removes its whole chunk.
     """
-    left = drop_rows(rows, unanswered.events, unanswered.reasons, step)
+    left = drop_rows(rows, failures.events, failures.reasons, step)
     kept = left[pairs.probes]
     places = np.cumsum(left) - 1
     return rows.take(np.flatnonzero(left)), Pairs(places[pairs.probes[kept]], pairs.places[kept])

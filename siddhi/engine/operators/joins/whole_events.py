@@ -74,11 +74,11 @@ class PresentRows(Held):
         self.aggregates = held.aggregates
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, JoinFailures | None]:
-        pairs, fetch, unanswered = self._held.meet(side, events, rows)
+        pairs, fetch, failures = self._held.meet(side, events, rows)
 
         def fetch_all(name: str, places: Int64Array) -> Column:
             if name == EVENT_PRESENT:
                 return answers([name], places, self._pool)[name]
             return fetch(name, places)
 
-        return pairs, fetch_all, unanswered
+        return pairs, fetch_all, failures

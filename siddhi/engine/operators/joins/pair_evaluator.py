@@ -25,7 +25,7 @@ class PairEvaluator:
         self._reasons = FailureReasons()
 
     @property
-    def unanswered(self) -> JoinFailures | None:
+    def failures(self) -> JoinFailures | None:
         """The events for which it failed, None if there are none."""
         return None if self._failed is None else JoinFailures(self._failed, self._reasons)
 
