@@ -59,6 +59,21 @@ def _copier() -> Any:
     return copy
 
 
+def _mover() -> Any:
+    @intrinsic
+    def move(typing_context, target, source, size):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            number, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+            function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, number])
+            target, source = (builder.inttoptr(address, pointer) for address in arguments[:2])
+            builder.call(function, [target, source, arguments[2], ir.Constant(ir.IntType(1), 0)])
+            return context.get_dummy_value()
+
+        return types.none(types.int64, types.int64, types.int64), generate
+
+    return move
+
+
 def _from_c(name: str, result: ir.Type, parameters: list[ir.Type]) -> Any:
     """Return a declaration of the function `name` of the C library for kernels."""
 
@@ -147,6 +162,8 @@ set_word = _storer(types.int64, ir.IntType(64))
 """Writes the eight bytes at an address."""
 copy_bytes = _copier()
 """Copies `size` bytes from one address to another; the two places do not overlap."""
+move_bytes = _mover()
+"""Copies `size` bytes from one address to another, also where the two places overlap."""
 allocate = _allocator()
 """The address of a new block of `size` bytes, a multiple of 64, or 0 when there is no memory."""
 free = _liberator()

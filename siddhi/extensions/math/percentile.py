@@ -11,6 +11,7 @@ from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import BOOL, FLOAT64, INT64, BoolArray, FloatArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, grown, kernel_array, kernel_mask, regrouped, state_kernel
+from siddhi.engine.jit.memory import move_bytes
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator, numbered_on
 from siddhi.engine.operators.expressions.evaluation import Value
@@ -29,6 +30,7 @@ def _follow(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, c
 
     Return the row for which there is no room, or the number of rows. `used[0]` is the used part of `held`.
     """
+    held_at = np.int64(held.ctypes.data)
     for row in range(first, len(kinds)):
         group = groups[row]
         if len(fresh) and fresh[row]:
@@ -53,14 +55,14 @@ def _follow(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, c
                 else:
                     low = middle + 1
             if comes:
-                for place in range(count, low, -1):
-                    held[start + place] = held[start + place - 1]
+                at = held_at + 8 * (start + low)
+                move_bytes(at + 8, at, 8 * (count - low))
                 held[start + low] = value
                 count += 1
             elif low < count and held[start + low] == value:
                 count -= 1
-                for place in range(low, count):
-                    held[start + place] = held[start + place + 1]
+                at = held_at + 8 * (start + low)
+                move_bytes(at, at + 8, 8 * (count - low))
             cells[group, _COUNT] = count
         known[row] = count > 0
         if count > 0:
