@@ -1,10 +1,10 @@
 """A plan that is deployed while many messages wait in its topic: memory, event time and progress until it has read all.
 
-    .venv/bin/python -m benchmarks.kafka_backlog [--events 1000000] [--partitions 4]
+    .venv/bin/python -m benchmarks.kafka_backlog [--events 1000000] [--partitions 4] [--skewed]
 
 A broker and a system of its own. The events of each second are spread over all partitions, so a batch of one second
-is only whole if no partition gets ahead of another. Prints the largest resident memory of each process, what waits
-with the brokers (lag) and in the worker's log (unprocessed) as `cep status` has it, how many events were late (none
+is only whole if no partition gets ahead of another. With `--skewed` each partition has a part of the time for
+itself, so that all but the first are far ahead of it. Prints the largest resident memory of each process, what waits with the brokers (lag) and in the worker's log (unprocessed) as `cep status` has it, how many events were late (none
 should be), and how many seconds were counted whole; ends with status 1 unless all were.
 """
 
@@ -53,10 +53,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--skewed", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, kafka_broker() as broker:
         source, sink = topics(broker, options.partitions)
-        _fill(broker.servers, source, options.events, options.partitions)
+        _fill(broker.servers, source, options.events, options.partitions, skewed=options.skewed)
         with LocalSystem(Path(folder), Ports.free()) as system:
             idle = _memory(system)
             began = time.monotonic()
@@ -82,13 +83,13 @@ def main() -> None:
         sys.exit(1)
 
 
-def _fill(servers: str, topic: str, events: int, partitions: int) -> None:
+def _fill(servers: str, topic: str, events: int, partitions: int, *, skewed: bool) -> None:
     # Idempotence keeps the order of a partition when requests are retried: an event behind later ones would be late.
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "enable.idempotence": True})
     for number in range(events):
         value = b'{"at": %d, "device": "device-%d", "level": 1.5, "note": "%b"}'
         text = value % (FIRST_MS + number * 1_000 // PER_SECOND, number % 500, NOTE.encode())
-        produce(producer, topic, text, number % partitions)
+        produce(producer, topic, text, number * partitions // events if skewed else number % partitions)
     producer.flush()
 
 
