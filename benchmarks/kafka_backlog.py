@@ -3,9 +3,10 @@
     .venv/bin/python -m benchmarks.kafka_backlog [--events 1000000] [--partitions 4] [--skewed]
 
 A broker and a system of its own. The events of each second are spread over all partitions, so a batch of one second
-is only whole if no partition gets ahead of another. With `--skewed` each partition has a part of the time for
-itself, so that all but the first are far ahead of it. Prints the largest resident memory of each process, what waits with the brokers (lag) and in the worker's log (unprocessed) as `cep status` has it, how many events were late (none
-should be), and how many seconds were counted whole; ends with status 1 unless all were.
+is only whole if no partition gets ahead of another. With `--skewed` each partition has a part of the time for itself,
+so that all but the first are far ahead of it. Prints the largest resident memory of each process, what waits with the
+brokers (lag) and in the worker's log (unprocessed) as `cep status` has it, how many events were late (none should
+be), and how many seconds were counted whole; ends with status 1 unless all were.
 """
 
 from __future__ import annotations
