@@ -1,1 +1,1 @@
-"""The manager: which processes are up, what is deployed and its status, with the console and REST API that show it."""
+"""The manager: registry of processes, deployment and status of plans, the console and the REST API."""

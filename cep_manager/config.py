@@ -28,7 +28,7 @@ Host = Annotated[str, Meta(min_length=1)]
 
 
 class ControlConfig(msgspec.Struct, frozen=True):
-    """The registry's port and the pace of heartbeats."""
+    """Configure the registry's port and the intervals of heartbeats."""
 
     port: Port = 8904
     heartbeat_ms: Annotated[int, Meta(ge=10)] = 1_000
@@ -41,7 +41,7 @@ class ControlConfig(msgspec.Struct, frozen=True):
 
 
 class ManagerHttpConfig(msgspec.Struct, frozen=True):
-    """The console and the REST API."""
+    """Configure the console and the REST API."""
 
     host: Host = "127.0.0.1"
     port: Port = 9080
@@ -57,7 +57,7 @@ class DatabaseConfig(msgspec.Struct, frozen=True):
 
 
 class AccountsConfig(msgspec.Struct, frozen=True):
-    """Whether users must log in, how long sessions last, and how long the audit log is kept.
+    """Configure whether users must log in, the length of sessions, and the retention of the audit log.
 
     `worker_token` is a file with the token that the manager uses to send events, and to handle failed ones, at workers
     that require a token: workers do not know the users.
@@ -95,7 +95,7 @@ class TopologyConfig(msgspec.Struct, frozen=True):
 
 
 class ScalingConfig(msgspec.Struct, frozen=True):
-    """When stages with `parallel='auto'` get more or fewer instances; loads are measured every `interval_ms`.
+    """Configure the scaling of stages with `parallel='auto'`; loads are measured every `interval_ms`.
 
     A stage grows when its busiest instance has spent more than `grow_above` of the last `grow_after_ms` working, and
     shrinks when fewer instances would have had at most `target` to do in all of `shrink_after_ms`. It rests for
@@ -124,7 +124,7 @@ class TrialConfig(msgspec.Struct, frozen=True):
 
 
 class CompileConfig(msgspec.Struct, frozen=True):
-    """What compiling a plan may cost, and how many plans are validated and previewed at a time.
+    """Configure the limits of compiling a plan, and how many plans are validated and previewed at a time.
 
     One more may be compiled for deployment at the same time. `timeout_ms` is CPU time; a text has at most `most_words`
     words and signs.
@@ -273,7 +273,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
         return max(0, min(self.live.at_once, self.http.threads - self.tail.at_once - THREADS_FOR_REQUESTS))
 
     def http_name(self) -> str:
-        """Return the name or address in that."""
+        """Return the name or address in a `Host` header or an address."""
         return self._reached_at(self.http.host)
 
     def _reached_at(self, host: str) -> str:
@@ -283,16 +283,16 @@ class ManagerConfig(msgspec.Struct, frozen=True):
 
     @property
     def scripts(self) -> ScriptPolicy:
-        """In which languages plans may define functions."""
+        """Return the languages in which plans may define functions."""
         return ScriptPolicy.switched(self.script, "script.{language}: true in the manager's configuration")
 
 
 EVERY_ADDRESS = ("0.0.0.0", "::", "*")  # noqa: S104 - to know them, not to listen there
-"""Hosts by which a process listens, but cannot be reached."""
+"""Addresses at which a process can listen, but which others cannot connect to."""
 
 
 THREADS_FOR_REQUESTS = 8
-"""The number of `http.threads` that streams never use."""
+"""The number of `http.threads` that are reserved for requests."""
 
 
 def _one_name(host: str) -> str:

@@ -1,1 +1,1 @@
-"""Accounts: users and their passwords, sessions and tokens, what they did, and the pages and calls for all of it."""
+"""Accounts: users and their passwords, sessions, tokens, and the audit log."""

@@ -45,7 +45,7 @@ SEEN_MS = 1_000
 
 MOST_SEEN = 1_000
 USED_MS = 60_000
-"""When a session or token was used is written down so often at most."""
+"""The minimum interval at which the last use of a session or token is stored."""
 
 RIGHT_MS = 300_000
 """How long a correct name and password are accepted again without the slow hash, as long as the user is unchanged."""
@@ -53,7 +53,7 @@ RIGHT_MS = 300_000
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SECRET_BYTES = 32
 
-WRONG = "name and password do not go together, or the account is disabled"
+WRONG = "wrong name or password, or the account is disabled"
 
 
 class Accounts:
@@ -85,7 +85,7 @@ class Accounts:
     # ---- passwords -------------------------------------------------------------------------------------------------
 
     def log_in(self, name: str, password: str, address: str) -> User:
-        """Return the user of that name, whose password it is.
+        """Return the user with this name and password.
 
         Raises WrongPasswordError, which does not reveal whether the user exists, and TooManyAttemptsError.
         """
@@ -107,9 +107,9 @@ class Accounts:
         return user
 
     def still(self, user: User) -> User | None:
-        """Return the current record of the user, at most a moment old.
+        """Return the current record of the user, at most `LOOK_MS` old.
 
-        Returns None when the user's password has changed since or no longer opens the account.
+        Returns None when the user's password has changed since, or the account is disabled.
         """
         found: User | None = self._look(f"user {user.name}", lambda: self.users.find(user.name))
         if found is None or found.disabled or found.password_hash != user.password_hash:
@@ -223,7 +223,7 @@ class Accounts:
         if not is_within(role, user.role):
             raise AccountInvalidError(f"you are {user.role.value}; a token of yours cannot be {role.value}")
         if not 1 <= days <= LONGEST_TOKEN_DAYS:
-            raise AccountInvalidError(f"a token is good for 1 to {LONGEST_TOKEN_DAYS} days")
+            raise AccountInvalidError(f"a token is valid for 1 to {LONGEST_TOKEN_DAYS} days")
         now_ms = self.clock.now_ms()
         made = PersonalToken(user.name, checked_token_name(name), role, now_ms, now_ms + days * DAY_MS, 0)
         token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)

@@ -40,7 +40,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Administration:
-    """Users made and changed. All methods raise PlanStoreError when the database cannot be used."""
+    """Creates and changes users. All methods raise PlanStoreError when the database cannot be used."""
 
     def __init__(
         self, users: UserStore, passwords: Passwords, clock: Clock, changed: Callable[[], None] = lambda: None

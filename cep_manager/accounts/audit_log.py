@@ -17,11 +17,11 @@ from cep_manager.persistence.database import Database
 logger = logging.getLogger(__name__)
 
 TOGETHER_MS = 60_000
-"""The same call by the same person within this time is one row that counts; so floods of calls do not push others out.
+"""The time within which repeated calls of a user are counted in one row, so that floods do not displace other rows.
 """
 
 TOO_MANY = 429
-"""The status of a call that was refused because there were too many.
+"""The status of calls that were refused because of the rate limit.
 
 Of such calls only the first within `TOGETHER_MS` is recorded: clients that flood the manager must not cause a database
 write each time.
@@ -36,7 +36,7 @@ DAY_MS = 86_400_000
 
 
 class AuditLog:
-    """The record of what people have changed. Any thread may use it."""
+    """The audit log. Thread-safe."""
 
     def __init__(self, database: Database, days: int) -> None:
         """Keep rows for `days` days, but at most `MOST_ROWS`."""

@@ -42,7 +42,7 @@ class NoAccountError(ManagerError):
 
 
 class TooManyAttemptsError(ManagerError):
-    """Passwords are being guessed, or look so; `wait_ms` later another one is looked at."""
+    """Too many attempts to log in; the next one is allowed after `wait_ms`."""
 
     code = "too-many-attempts"
 

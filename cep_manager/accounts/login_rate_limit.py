@@ -16,7 +16,7 @@ import msgspec
 from cep_common.token_bucket import KeyedTokenBuckets
 
 MOST_BUCKETS = 10_000
-"""The number of names, and of addresses, with buckets; the one that was left alone longest is forgotten first."""
+"""The number of names, and of addresses, with buckets; the least recently used one is forgotten first."""
 
 
 class LoginAllowance(msgspec.Struct, frozen=True):

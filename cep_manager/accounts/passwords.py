@@ -16,7 +16,7 @@ from argon2.profiles import RFC_9106_LOW_MEMORY
 from cep_manager.accounts.errors import TooManyAttemptsError
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Without characters that look like others."""
+"""The characters of generated passwords, without similar-looking ones."""
 
 RANDOM_PARTS, PART_LENGTH = 4, 5
 
@@ -73,7 +73,7 @@ class Passwords:
 
 
 def _placeholder(hasher: PasswordHasher) -> str:
-    """Return a hash of no password, which takes as long to check as any other, and no time to make."""
+    """Return a hash that matches no password and takes as long to check as any other."""
     salt, digest = (
         b64encode(secrets.token_bytes(length)).decode().rstrip("=") for length in (hasher.salt_len, hasher.hash_len)
     )

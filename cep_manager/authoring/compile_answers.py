@@ -1,4 +1,4 @@
-"""Answers of the process that compiles plans."""
+"""The requests that the process that compiles plans handles."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from query_plan.checks.reach import WorkerReach
 
 LENGTH = struct.Struct("!I")
 READY = b"ready"
-"""The first message: what compiles plans is loaded."""
+"""The first message, sent when the compiler is loaded."""
 
 
 class CompileRequest(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""A process that compiles plans of others, one after the other, until its input ends: what a text costs, it costs here.
+"""A process that compiles plans until its input ends, so that expensive texts do not load the manager.
 
-Requests are read from standard input, responses are written to standard output. A request that needs more CPU time or
-memory than it may ends the process.
+Requests are read from standard input, responses are written to standard output. A request that exceeds its limit of CPU
+time or memory ends the process.
 """
 
 from __future__ import annotations

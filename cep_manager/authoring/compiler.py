@@ -78,7 +78,7 @@ def with_name(text: str, name: str) -> str:
 def validate_plan(
     text: str, scripts: ScriptPolicy, reaches: WorkerReach = UNKNOWN, most_words: int = MOST_WORDS
 ) -> Validation:
-    """Return everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
+    """Return the errors and warnings of `text`, by the same checks as for a deployment."""
     examined = examine(text, builtin_registry(scripts), reaches, most_words)
     name = read_header(examined.syntax).name if examined.syntax is not None else ""
     return Validation(
@@ -147,7 +147,7 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
 
 
 def _state_shape(plan: QueryPlan) -> str:
-    """Return the digest of everything but what comes before, behind and around the stages that keep state."""
+    """Return the digest of the plan's stateful stages, which is equal for plans that differ elsewhere."""
     receiver = replace(plan.receiver, streams=(), parallel=1)
     publisher = replace(plan.publisher, streams=(), parallel=1)
     bare = replace(

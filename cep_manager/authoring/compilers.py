@@ -1,6 +1,6 @@
 """Compiles plans in processes with bounded time and memory, so that no text stops the manager.
 
-A few at a time: one queue for deployments, one for read-only requests; these do not keep deployments waiting.
+There are separate queues for deployments and for read-only requests, so that these do not delay deployments.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WALL_FACTOR, LEAST_WALL_S = 8, 20.0
 many seconds."""
 LOOKING_WAITS, LOOKING_WAIT_S = 4, 2.0
 DEPLOYING_WAITS, DEPLOYING_WAIT_S = 16, 30.0
-"""The number of requests that wait in each queue, and the longest wait; all take threads that others need."""
+"""The maximum number of waiting requests in each queue, and the longest wait, since each occupies a thread."""
 MOST_IDLE = 3
 START_S = 30.0
 BUSY = "the limit of plans compiled at the same time is reached; try again in a few seconds"
@@ -88,11 +88,11 @@ class PlanCompilers:
         return answer.plan if looking else with_brokers(answer.plan, self._kafka)
 
     def warm_up(self) -> None:
-        """Begin to have a process ready for the first request."""
+        """Start a process for the first request."""
         _IDLE.warm_up()
 
     def await_ready(self) -> None:
-        """Wait until that process is ready, or for `START_S`: the first request would wait for it too."""
+        """Wait until that process is ready, for at most `START_S`."""
         process = _IDLE.take()
         process.await_ready()
         _IDLE.put_back(process)
@@ -153,10 +153,10 @@ class _Line:
 
 
 class _Idle:
-    """Processes that wait for a request.
+    """A pool of idle processes.
 
-    They know no configuration, so all managers of a process share them; they end when it does, as their input then has
-    an end.
+    They have no configuration, so all managers of a process share them. They end with the process, which closes their
+    input.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class _Idle:
         self._processes: list[_Process] = []
 
     def take(self) -> _Process:
-        """Return one, a new one where there is none."""
+        """Return a process, a new one if none is idle."""
         with self._lock:
             while self._processes:
                 process = self._processes.pop()
@@ -174,7 +174,7 @@ class _Idle:
         return _Process()
 
     def put_back(self, process: _Process) -> None:
-        """Keep it for the next request, unless it has ended or enough are kept."""
+        """Return the process to the pool, unless it has ended or the pool is full."""
         with self._lock:
             if process.alive() and len(self._processes) < MOST_IDLE:
                 self._processes.append(process)
@@ -182,7 +182,7 @@ class _Idle:
         process.end()
 
     def warm_up(self) -> None:
-        """Have one ready."""
+        """Start a process in advance."""
         with self._lock:
             if not self._processes:
                 self._processes.append(_Process())

@@ -1,4 +1,4 @@
-"""Explains how the engine runs the queries of a plan, by asking a process that has the engine loaded."""
+"""Explains how the engine runs the queries of a plan, in a process that has the engine loaded."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ NameKind = Literal["stream", "table", "window", "aggregation", "trigger", "funct
 
 
 class Callable(msgspec.Struct, frozen=True):
-    """Something that a plan may call.
+    """A function, window or other extension that a plan may call.
 
     `signatures` are the ways to call it; `summary` and `description` say what it does.
     """
@@ -128,7 +128,7 @@ class EditedStream(msgspec.Struct, frozen=True):
 
 
 class EditPreview(msgspec.Struct, frozen=True):
-    """What the deployed plan keeps if the text replaces it.
+    """The state and events that the deployed plan keeps if the text replaces it.
 
     `streams` are those that it changes and those with waiting events. `note` describes what cannot be predicted, and
     which results may be lost or duplicated; it may be empty.

@@ -24,7 +24,7 @@ KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "NUMBA_CACHE_DIR")
 
 
 class BoundedProcesses:
-    """Runs them. Any thread may call; each call waits for its process."""
+    """Runs bounded processes. Any thread may call; each call waits for its process."""
 
     def __init__(self, config: TrialConfig) -> None:
         self._config = config
@@ -64,7 +64,7 @@ class BoundedProcesses:
                 too_late.set()
                 kill(process)
 
-            # The process ends itself in time; this is for one that cannot.
+            # the process enforces its own limit; this is for one that hangs
             timer = threading.Timer(LOADING_S + timeout_ms / 1_000, end)
             timer.start()
             try:
@@ -101,7 +101,7 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
     if process.stdin is None or process.stdout is None:
         raise TypeError("the process has no pipes")
     with process.stdin, process.stdout:
-        # A process that has died already says why in its last words.
+        # a process that has died reports the reason in its error output
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(request)
             process.stdin.close()

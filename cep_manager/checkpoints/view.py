@@ -1,4 +1,4 @@
-"""Checkpoints and savepoints as the web shows them. Pure: from the driver's last report."""
+"""Views of checkpoints and savepoints for the web, computed from the driver's last report. Pure."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def savepoint_list(snapshot: ClusterSnapshot, key: PlanKey) -> SavepointList:
 
 
 def former_savepoint(snapshot: ClusterSnapshot, key: PlanKey) -> str:
-    """Return the savepoint with the newest of what other plans of the name have left in the store.
+    """Return the savepoint with the newest state that another plan of the name has left in the store.
 
     Empty: there is none.
     """

@@ -1,4 +1,4 @@
-"""Events of streams: sent for a caller, watched, and where they flow."""
+"""Commands on event streams: send events, watch a stream, and show the flow of events."""
 
 from __future__ import annotations
 

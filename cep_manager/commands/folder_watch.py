@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 LARGEST_BYTES = 1_048_576
-"""Larger files are refused: no plan is as large, and reading one would delay the others."""
+"""The maximum size of a plan file."""
 
 
 class FilePlans(Protocol):
@@ -61,14 +61,14 @@ class PlanFolderWatch:
         self._folder = PlanFolder(node)
         self._problems: tuple[FileProblem, ...] = ()
         self._had_files: tuple[int, int] | None = None
-        """The folder in which there were files: its device and inode."""
+        """Device and inode of the last folder that contained files."""
         self._again_at: float | None = None
-        """When files are tried again that wait for Kafka (monotonic)."""
+        """When to retry files that wait for Kafka (monotonic)."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="plan-folder", daemon=True)
 
     def start(self) -> None:
-        """File act from now on."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,7 +78,7 @@ class PlanFolderWatch:
             self._thread.join()
 
     def problems(self) -> tuple[FileProblem, ...]:
-        """Return why files are not what runs; any thread may ask."""
+        """Return why files are not deployed. Any thread may call this."""
         return self._problems
 
     def look(self) -> None:
@@ -119,7 +119,7 @@ class PlanFolderWatch:
             try:
                 self.look()
             except Exception:
-                # The border of this thread: a defect in one look must not end all looks.
+                # outermost frame of the thread: an error in one scan must not end the thread
                 paced_logger.exception("folder could not be read path=%s", self._path)
 
     def _deploy(self, name: str, files: Mapping[str, Stamp]) -> None:
@@ -157,7 +157,7 @@ class PlanFolderWatch:
 
 
 _PASSING = frozenset({"plan-store", "manager-unavailable", "not-leader"})
-"""Errors that have nothing to do with the file: it is tried again."""
+"""Errors that are not caused by the file, which is retried."""
 _IN_ITS_WAY = frozenset({"plan-exists", "over-quota", "change-under-way"})
 """Errors that may be resolved once other plans or files are removed."""
 _OF_KAFKA = frozenset({"kafka-unavailable", "topic-refused"})

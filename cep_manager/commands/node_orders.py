@@ -1,8 +1,8 @@
 """When a node may be restarted or shut down. Pure.
 
-A passive node may go at any time; the active one only while the other has every accepted event. All are restarted one
-after the other: first the passive node, then, once it is back and has every event, the active one, which first hands
-over its role.
+A passive node may be stopped at any time, the active one only while the other has every accepted event. All are
+restarted one after the other: first the passive node, then, once it is back and has every event, the active one, which
+first transfers its role.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def node_to_order(nodes: Sequence[NodeView], name: str) -> NodeView:
 
     Raises:
         UnknownNodeError: When no node has the name.
-        NodeSwitchError: When the node is away, or what only it has would not be available without it.
+        NodeSwitchError: The node is down, or it has events that the other node lacks.
     """
     if not nodes:
         raise NodeSwitchError(NO_NODES)

@@ -41,7 +41,7 @@ from cep_manager.topics.keeper import NeededTopics, TopicKeeper
 
 MOVED_TO: dict[PlanHost, str] = {"shared": "into a stage host", "own": "out of its stage host, to tasks of its own"}
 
-STATE_MOVES = "it takes its windows, patterns and tables with it"
+STATE_MOVES = "it keeps its windows, patterns and tables"
 STATE_MATCHES = "unchanged queries keep their windows, patterns and tables"
 FROM_CHECKPOINT = "windows, patterns and tables come from its newest checkpoint, if there is one"
 STATE_KEPT = "nothing is restarted: it keeps its state, waiting events, checkpoints and statistics"
@@ -49,15 +49,15 @@ STARTS_EMPTY = "windows, patterns and tables start empty"
 
 
 class _Draft(threading.local):
-    """The plans after the change that the current thread has begun; None if it has begun none."""
+    """The plans after the change that the current thread has begun; None without a change."""
 
     snapshot: ClusterSnapshot | None = None
     topics: tuple[tuple[PlanKey, CompiledPlan], ...] = ()
-    """Plans whose topics are made at the end."""
+    """Plans whose topics are created at the end."""
 
 
 class PlanChanges:
-    """Makes the single steps of changes, on behalf of commands on plans, rule sets and files.
+    """Performs the steps of changes, for commands on plans, rule sets and files.
 
     Steps are not safe on their own: hold `one_at_a_time` during all steps of a change, because updates to the store and
     to the control loop must not interleave. Every step raises ManagerUnavailableError if the loop does not respond and
@@ -131,7 +131,7 @@ class PlanChanges:
         self._check_paths(key, compiled)
         self._check_workers(key, compiled.workers_for(None, self._default_workers), compiled.cores)
         self._prepare_topics(key, compiled)
-        # Whatever a former plan of this name may have left behind is none of this one's.
+        # data of a former plan of this name does not belong to this one
         stored = self.store.add(key, text, self.clock.now_ms(), restore=restore or NO_SAVEPOINT)
         self.service.put_plan(PlanToRun(stored, compiled))
         self._note_draft(new_record(PlanToRun(stored, compiled), self._default_workers, self.clock.monotonic_ms()))
@@ -276,7 +276,7 @@ class PlanChanges:
         return outcome_of(record.key, stored.epoch, f"{message}; {_state_from(stored.restore)}", changed=True)
 
     def scale(self, key: PlanKey, epoch: int, instances: Mapping[str, int]) -> Outcome:
-        """Give the scaled stages of the plan other numbers of instances, unless it has changed since `epoch`."""
+        """Set the numbers of instances of the plan's scaled stages, unless it has changed since `epoch`."""
         with self.one_at_a_time:
             record = self.record(key)
             refuse_during(record, "update", "rebalance")
@@ -291,7 +291,7 @@ class PlanChanges:
         check_workers(self._quotas.of(key.tenant), key, workers, cores)
 
     def _prepare_topics(self, key: PlanKey, compiled: CompiledPlan) -> None:
-        """Make the topics of a plan whose streams Kafka carries, within `as_one_change` once the rest is good.
+        """Create the topics of a plan whose streams Kafka carries; within `as_one_change` after all other steps.
 
         Raises TopicRefusedError, KafkaUnavailableError.
         """
@@ -331,7 +331,7 @@ class PlanChanges:
         this thread the plans as changed; other threads see them unchanged.
         """
         snapshot = self.snapshot()
-        self.service.await_notes()  # those notes are written by another thread, which would wait for this one
+        self.service.await_notes()  # another thread writes these notes, and would wait for this one
         self._draft.snapshot = msgspec.structs.replace(snapshot, plans=dict(snapshot.plans))
         try:
             with self.service.together(), self.store.together():
@@ -343,7 +343,7 @@ class PlanChanges:
             self._draft.snapshot, self._draft.topics = None, ()
 
     def _note_draft(self, record: PlanRecord) -> None:
-        """Show the plan so for the rest of the change, if one is being made."""
+        """Show the changed plan during the rest of a change, if one is in progress."""
         if self._draft.snapshot is not None:
             plans = self._draft.snapshot.plans
             plans.pop(record.key, None)  # a key that is there would keep its former name

@@ -17,7 +17,7 @@ from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
 from query_plan.annotations import MOST_INSTANCES
 
 MOST_WORKERS = MOST_INSTANCES
-"""A plan has no more instances, so it needs no more workers."""
+"""The maximum number of workers, which is that of a plan's instances."""
 
 WHERE: dict[PlanHost, str] = {"shared": "in a stage host", "own": "with a process of its own"}
 

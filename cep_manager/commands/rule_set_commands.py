@@ -1,7 +1,7 @@
 """Commands on rule sets.
 
-A change is written in one transaction of the plan store, and the control loop hears of it when that is committed: it is
-made as a whole or not at all. A dry run does the same work, without the final commit.
+A change is one transaction of the plan store, and passed to the control loop when it is committed, so it is atomic. A
+dry run does the same work without the final commit.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from cep_manager.plans.stored_plan import SettingsPatch
 from query_plan.plan_names import named_after
 
 NOT_OF_THE_PLAN = frozenset({"plan-store", "manager-unavailable", "not-leader", "plans-busy", "kafka-unavailable"})
-"""Codes of errors that say nothing about a plan: the whole request may be repeated."""
+"""Codes of errors that are not caused by a plan, after which the whole request may be repeated."""
 
 FURTHER_ATTEMPTS = 3
-"""So often a change is made once more when the control loop has noted something of the same plans meanwhile."""
+"""How often a change is retried when the control loop has changed the same plans meanwhile."""
 
 
 class _GivenUpError(Exception):
@@ -223,7 +223,7 @@ class RuleSetCommands:
     def _taken_paths(
         self, tenant: int, found: RuleSteps, compiled: dict[str, CompiledPlan], refused: set[str]
     ) -> list[RuleProblem]:
-        """Return the paths of sources that two plans would have when the change is made."""
+        """Return the paths of sources that two plans would share after the change."""
         snapshot, problems = self._changes.snapshot(), []
         taken = TakenPaths(snapshot)
         for step in found.steps:

@@ -1,4 +1,4 @@
-"""Looking at events inside of running topologies: what to sample, and the sampled events."""
+"""Commands on samples of events in running topologies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cep_manager.history.samples import SampleReport, sample_report
 from cep_manager.plans.record import PlanRecord
 
 LONGEST_S = 3_600
-"""An order holds for an hour at most."""
+"""The maximum duration of sampling in seconds."""
 
 
 class SampleCommands:
@@ -33,7 +33,7 @@ class SampleCommands:
 
 
 def sampled_components(record: PlanRecord, component: str, percent: float, for_s: int) -> tuple[str, ...]:
-    """Return the stages that are meant: `component`, or all when that is empty. Raises BadRequestError."""
+    """Return the stages to sample: `component`, or all if it is empty. Raises BadRequestError."""
     known = tuple(one.name for one in record.compiled.components) if record.compiled is not None else ()
     if component and component not in known:
         there = ", ".join(known) or "none, its text cannot be compiled"

@@ -1,4 +1,4 @@
-"""Gives the scaled stages of plans as many instances as their loads need: it measures, decides and orders."""
+"""Scales stages of plans by their load."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class PlanScaler:
             try:
                 self.look()
             except Exception:
-                # The thread's border: what could not be scaled now is looked at again.
+                # outermost frame of the thread: plans are checked again at the next interval
                 paced_logger.exception("plans not scaled")
 
     def look(self) -> None:
-        """Measure all plans that scale, and order what their loads need."""
+        """Measure all scaled plans, and change the numbers of instances that their loads require."""
         snapshot = self._changes.service.led()
         scaling = [one for one in snapshot.plans.values() if _scales(one)] if snapshot is not None else []
         keys = {one.key for one in scaling}
@@ -98,7 +98,7 @@ class PlanScaler:
             assert snapshot is not None  # noqa: S101 - for mypy: there are plans
             try:
                 self._look_at(snapshot, record)
-            except CepError as error:  # the store, or another change of the plan, is in the way
+            except CepError as error:  # the store is unavailable, or the plan is being changed
                 paced_logger.problem(record.key.topology(), "plan not scaled plan=%s: %s", record.key, error.message)
             except Exception:  # a fault in one plan must not keep the others from being scaled
                 paced_logger.exception("plan not scaled plan=%s", record.key)
@@ -158,7 +158,7 @@ class PlanScaler:
         self._changes.store.note_scalings(key, scalings)
 
     def _note_failed(self, record: PlanRecord, compiled: CompiledPlan, history: list[Scaling]) -> None:
-        """Record that the last change did not take effect: the plan has its former instances again, and says why."""
+        """Record that the last change failed and the plan has its former instances again."""
         if not record.change_error or not history or history[-1].problem:
             return
         at_ms = history[-1].at_ms

@@ -1,4 +1,4 @@
-"""The stored plans, compiled: what a new leader runs.
+"""The compiled plans of the store, for a new leader.
 
 A standby reads them ahead, so that it has only to read what changed since.
 """
@@ -47,7 +47,7 @@ class StoredPlans:
         found = known.get(text)
         if found is None:
             try:
-                # It was let in when it was deployed.
+                # it was checked when it was deployed
                 found = with_brokers(compile_plan(text, self._scripts, most_words=sys.maxsize), self._kafka)
             except PlanInvalidError as error:
                 reason = error.message

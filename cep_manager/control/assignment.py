@@ -10,7 +10,7 @@ from cep_common.ids import Endpoint
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """An endpoint was given to `requester` for `stream` at `given_ms`; the link may not be connected yet."""
+    """An endpoint was assigned to `requester` for `stream` at `given_ms`; the link may not be open yet."""
 
     requester: str
     stream: str
@@ -32,7 +32,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class EndpointChoice(msgspec.Struct, frozen=True):
-    """`chosen` is None when no endpoint is fit; `ignored` are those left out for their silence."""
+    """The choice: `chosen` is None if no endpoint is available; `ignored` are silent endpoints."""
 
     chosen: Candidate | None
     ignored: tuple[Candidate, ...]
@@ -50,7 +50,7 @@ def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: st
 
 
 def live_connections(connections: Sequence[str], promises: Iterable[Promise]) -> int:
-    """Return how many links an endpoint has or is about to get.
+    """Return the number of links that an endpoint has or is about to get.
 
     A link is named after its requester: `requester`, or `requester/stream` when it carries one stream only. A promise
     that already shows up as a connection is counted once.

@@ -11,7 +11,7 @@ from cep_common.protocol.registry import Rejected
 
 @dataclass(slots=True)
 class Attempts:
-    """The newest attempt that was heard of, from the driver or from the topology itself, by plan and epoch.
+    """The newest known attempt by plan and epoch, reported by the driver or by the topology itself.
 
     A manager that has just started learns them from what registers.
     """

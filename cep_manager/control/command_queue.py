@@ -1,4 +1,4 @@
-"""Work of other threads for the control loop: queued, done in the loop's own time, answered through futures."""
+"""A queue of commands from other threads to the control loop, answered through futures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Work = Callable[[int], Iterable[Instruction]]
 
 
 class Command(msgspec.Struct, frozen=True):
-    """Work for the loop's thread, with a future on which the caller waits."""
+    """A command for the loop's thread, with a future on which the caller waits."""
 
     run: Work
     done: Future[None]

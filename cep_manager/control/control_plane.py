@@ -1,6 +1,6 @@
-"""The manager's decisions in one place: each message gets its answer, each moment its instructions. Pure.
+"""The manager's decisions: answers to messages, and instructions. Pure.
 
-The shell (`service`) feeds it messages, commands and the monotonic time, and carries out what it says.
+The control loop (`loop`) passes it messages, commands and the monotonic time, and executes its instructions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from cep_manager.plans.store import MOST_REMOVED
 from cep_manager.plans.stored_plan import SettingsPatch
 
 HEARTBEATS = (RegisterEndpoint, RequestEndpoint, RegisterWorker, RegisterTask, RefreshTasks, RegisterDriver, ListPlans)
-"""Messages that need not be news; their content decides whether they are."""
+"""Messages that may repeat what is known; their content decides whether anything has changed."""
 
 Report = TypeVar("Report", WorkerPlanReport, TopologyReport)
 
@@ -115,7 +115,7 @@ class ControlPlane:
         self.looked = True
         """Whether the last `tick` processed all plans."""
         self._look_due_ms = 0
-        """Until then nothing can have happened to a plan that is no news."""
+        """Until then plans can only change by messages and commands."""
         self._looked_revision = revision
 
     # ---- messages --------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class ControlPlane:
         """Return the response to `message`, and further actions."""
         self.news = self.news or not isinstance(message, HEARTBEATS)
         whole = self._members.with_known(message)
-        if whole is None:  # reported to another manager: the driver or worker reports everything now
+        if whole is None:  # the base was reported to another manager, so the driver or worker must report everything
             return self._tell_all(message), []
         message = whole
         # Before the names are translated: the driver gets the new names of plans that it still reports by old ones.
@@ -171,7 +171,7 @@ class ControlPlane:
         return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system)
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
-        # Answered, but with no plans: two systems that share a network must not take each other's workers.
+        # answered without plans: systems that share a network must not take over each other's workers
         if self._admission.is_foreign(message, now_ms):
             adopts = self._admission.is_adopted(message.worker)
             return WorkerRegistered(self._heartbeat_ms, 0, system=self._system, adopts=adopts), []
@@ -192,7 +192,7 @@ class ControlPlane:
         self.news = self.news or new or message.leaving or any(one.needs_epoch for one in plans)
         self.news = self.news or any(record.draining is not None for record in self._deployments.plans.values())
         if new:
-            # It was taken for alive, so its process has ended without leaving: a crash, or a kill.
+            # it was considered alive, so its process crashed or was killed
             if former is not None and not former.latest.leaving:
                 last = former.latest
                 text = f"worker {last.worker} was restarted before it was reported lost"
@@ -230,12 +230,12 @@ class ControlPlane:
         if new:
             task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
-        # The fence has let the message pass, so the plan exists.
+        # the message passed the fence, so the plan exists
         record = self._deployments.plans[message.key]
         self._refreshes.registered(message, record)
         samples = self._samples.orders(message.key, now_ms)
         order, sources = state_transfer.order(record, message.epoch, self._members.tasks[message.key])
-        if record.rests:  # no more events come: pausing shows when all have been processed
+        if record.rests:  # no further events arrive; pausing shows when all have been processed
             order = "pause"
         changes = record.trial is not None or record.rests
         self.news = self.news or new or changes or record.state not in (PlanState.ACTIVE, PlanState.INACTIVE)
@@ -367,7 +367,7 @@ class ControlPlane:
         return self._deployments.change_settings(key, patch)
 
     def release(self, key: PlanKey, streams: tuple[str, ...]) -> list[Instruction]:
-        """Stop holding event time back for the first events of these streams.
+        """Let event time advance without the first events of these streams.
 
         The plan's tasks learn it with their next heartbeat.
         """
@@ -421,8 +421,8 @@ class ControlPlane:
         """Return the instructions that follow from time and messages. Call it after messages, and often.
 
         Messages have been waiting unread for `behind_ms`. A peer whose heartbeat may be among them is not silent, so
-        leases are extended by that time.
-        All plans are looked at only after news, or when time may have changed something about one of them.
+        leases are extended by that time. All plans are only checked after changes, or when time may have changed
+        something.
         """
         # First: any message that arrives while this tick's instructions are carried out requires another tick.
         news, self.news = self.news, False
@@ -473,7 +473,7 @@ class ControlPlane:
             part.lease_ms = self._lease_ms
 
     def snapshot(self, now_ms: int) -> ClusterSnapshot:
-        """Return all that is known now; sharing nothing that changes."""
+        """Return an immutable snapshot."""
         return ClusterSnapshot(
             now_ms=now_ms,
             lease_ms=self._lease_ms,
@@ -532,7 +532,7 @@ class ControlPlane:
 
 
 def _news(reports: tuple[Report, ...], known: tuple[Report, ...]) -> tuple[Report, ...]:
-    """Return the reports that a peer has made; those that it left out are the objects that are known."""
+    """Return the changed reports of a peer; unchanged ones are the same objects as before."""
     if reports is known:
         return ()
     before = set(map(id, known))

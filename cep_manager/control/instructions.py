@@ -24,7 +24,7 @@ class PushToDriver(msgspec.Struct, frozen=True):
 
 
 class RaiseEpoch(msgspec.Struct, frozen=True):
-    """Count the plan's epoch up in the plan store, to one above `above`, then report it with `epoch_raised`."""
+    """Raise the plan's epoch in the plan store to one above `above`, then report it with `epoch_raised`."""
 
     key: PlanKey
     above: int = 0

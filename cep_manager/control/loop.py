@@ -1,8 +1,7 @@
 """The manager's control loop: one thread that owns the control socket and takes all decisions.
 
-So no heartbeat ever waits for the web or the database. Readers take the current snapshot; commands from other threads
-are queued and answered through futures. A separate thread accesses the database and reports back through the same
-queue.
+So heartbeats never wait for the web or the database. Readers get the current snapshot; commands from other threads are
+queued and answered through futures. A separate thread accesses the database and reports through the same queue.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ LONGEST_BEHIND_MS = 60_000
 """Upper bound on the extension of leases while heartbeats of silent peers may be among the unread messages."""
 
 REST = 4
-"""After news the loop examines all plans, then pauses this many times as long as the pass took: with many plans each
-look costs milliseconds, while messages come one by one."""
+"""After changes the loop checks all plans, then pauses this many times as long as the check took. With many plans a
+check costs milliseconds, while messages arrive one by one."""
 
 SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
 """How long startup waits until the leader is known, and how often it checks that the loop is running."""
@@ -141,7 +140,7 @@ class ManagerControlLoop:
         self._stopping = threading.Event()
         self._ticked_ms = self._tick_cost_ms = 0
         self._caught_up_ms = clock.monotonic_ms()
-        """When no message waited last."""
+        """When the queue of messages was last empty."""
         self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
 
     @property
@@ -168,7 +167,7 @@ class ManagerControlLoop:
         else:
             self._server.close()
         if self.node is not None:
-            self.node.close()  # before the lease is released: nothing of this node is active then
+            self.node.close()  # before the lease is released, so that no process of this node is active then
         self._store_thread.shutdown(wait=True)
         self._leadership.close()
         self._wake_reader.close()

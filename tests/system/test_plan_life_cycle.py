@@ -193,7 +193,7 @@ def test_a_rebalanced_plan_goes_on_with_its_state_on_the_number_of_workers_that_
     told = cep(system, "rebalance", PLAN, "--workers", "2", "--wait", "60")
 
     assert told.exit_code == 0, told.output
-    assert told.stdout.endswith("it takes its windows, patterns and tables with it\n")
+    assert told.stdout.endswith("it keeps its windows, patterns and tables\n")
     tasks = [task["task"] for task in system.client.cluster()["tasks"] if task["plan"] == PLAN and task["live"]]
     assert sorted(tasks) == [0, 1]
     assert system.client.plan(PLAN)["status"]["topology"]["tasks_required"] == 2
@@ -201,7 +201,7 @@ def test_a_rebalanced_plan_goes_on_with_its_state_on_the_number_of_workers_that_
     assert "has 2 topology workers already" in cep(system, "rebalance", PLAN, "--workers", "2").stdout
 
     edited = cep(system, "deploy", file(f"@Plan:dist(workers='1')\n{COUNTING}"), "--replace", "--wait", "60")
-    assert edited.stdout.endswith("it takes its windows, patterns and tables with it\n"), edited.output
+    assert edited.stdout.endswith("it keeps its windows, patterns and tables\n"), edited.output
     assert system.client.plan(PLAN)["status"]["topology"]["tasks_required"] == 1
     assert count(system) == 4
 

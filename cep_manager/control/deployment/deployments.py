@@ -1,8 +1,8 @@
-"""Deployment: the plans that should run against what driver and tasks report. Pure; time is an argument.
+"""Reconciliation of the deployed plans with the reports of the driver and tasks. Pure; time is an argument.
 
 Epochs: every (re)submission of a plan has an epoch one above the last, counted by the plan store, never reused. A plan
-is submitted again, under a new epoch, when a driver process has come that does not run it, when a submission got lost,
-when it is changed or restarted, and when driver or workers know of an epoch that this plan store has not counted yet.
+is submitted again, under a new epoch, when a new driver process does not run it, when a submission was lost, when it is
+changed or restarted, and when the driver or workers know an epoch that this plan store has not counted yet.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOST_AFTER_LEASES = 2
 
 
 class PlanDeployments:
-    """All plans that should run, by key; `default_workers` is for those that do not say how many they need."""
+    """All plans that should run, by key; `default_workers` is for plans without a number of workers."""
 
     def __init__(
         self, lease_ms: int, default_workers: int, quotas: QuotasConfig, default_host: PlanHost = "own"
@@ -60,7 +60,7 @@ class PlanDeployments:
         self._renamed: set[PlanKey] = set()
         """The plans that have or had former names."""
         self._since_ms: int | None = None
-        """When this process began to look after them."""
+        """When this process began to manage them."""
         self.steady_until_ms = 0
         """Before then time alone changes nothing about any plan, as of the last `reconcile`."""
 
@@ -94,7 +94,7 @@ class PlanDeployments:
             counted=stored.counted,
         )
         runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
-        if runs and not stored.restore:  # what starts from a savepoint takes nothing over from what runs
+        if runs and not stored.restore:  # state from a savepoint replaces that of the running topology
             trial = ChangeTrial(stored.change, version, record.submission, now_ms)
             self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
         else:
@@ -212,7 +212,7 @@ class PlanDeployments:
         return [LogLine("info", f"plan {'activated' if after.intake else 'deactivated'} plan={key.topology()}")]
 
     def release(self, key: PlanKey, streams: Iterable[str]) -> None:
-        """Stop holding event time back for the first events of these streams."""
+        """Let event time advance without the first events of these streams."""
         if key in self.plans:
             released = dict.fromkeys([*self.plans[key].released, *streams])
             self._change(self.plans[key], released=tuple(released))
@@ -249,7 +249,7 @@ class PlanDeployments:
         if record is None or epoch <= max(record.epochs()):
             return []
         stored = record.stored
-        ordered_now = bool(stored.restore) and epoch > stored.counted + 1  # the store has left epochs out
+        ordered_now = bool(stored.restore) and epoch > stored.counted + 1  # the store has skipped epochs
         restore_epoch = epoch if ordered_now else stored.restore_epoch
         record = with_stored(record, epoch=epoch, counted=epoch, restore_epoch=restore_epoch)
         self._change(record, submission=Submission.NEW, restarts=0)
@@ -292,7 +292,7 @@ class PlanDeployments:
         driver_missing: str,
         now_ms: int,
     ) -> list[Instruction]:
-        """Every plan is submitted if it must be, and its state is what driver and tasks say now.
+        """Submit plans that must be submitted, and update the states of all plans from the reports of driver and tasks.
 
         `driver` is the live driver, else None, and `driver_missing` says why there is none. `served` is what live
         workers do for plans.
@@ -309,7 +309,7 @@ class PlanDeployments:
         self.steady_until_ms = now_ms + self._base_lease_ms // 2
         for key, known in list(self.plans.items()):
             mine, reported = tasks.get(key, {}), reports.get(key, [])
-            # A thousand steady plans must not cost anything at each tick.
+            # a thousand steady plans must not cost anything at each tick
             if driver is not None and self._is_steady(known, driver, reported, mine, needed.get(key, 0), now_ms):
                 heard_ms = min(task.heard_ms for (epoch, _), task in mine.items() if epoch == known.epoch)
                 self.steady_until_ms = min(self.steady_until_ms, heard_ms + self._base_lease_ms)
@@ -341,7 +341,7 @@ class PlanDeployments:
         needed: int,
         now_ms: int,
     ) -> bool:
-        """Return whether the plan is active, nothing about it changes, and driver and tasks say nothing else.
+        """Return whether the plan is active and unchanging, which the reports of driver and tasks confirm.
 
         Nearly all of a thousand plans are so at any moment: everything that `reconcile` asks is answered then.
         """
@@ -432,7 +432,7 @@ class PlanDeployments:
                 return [RaiseEpoch(record.key)]
 
     def _leave_out(self, record: PlanRecord, least: int, now_ms: int) -> list[Instruction]:
-        """Submit the plan under an epoch that no database has used yet."""
+        """Submit the plan under an epoch that was never used, not even by a replaced database."""
         if (
             record.submission is Submission.RAISING
             and now_ms - record.sent_ms < LOST_AFTER_LEASES * self._base_lease_ms
@@ -533,7 +533,7 @@ RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBA
 
 
 def _interrupts(before: PlanState, after: PlanState | None, signal: StateSignal) -> bool:
-    """Return whether a plan that ran does not, or the driver says why it ended."""
+    """Return whether a plan that ran no longer does, or the driver reports why it ended."""
     if before in RUNS and after not in RUNS:
         return True
     return signal in (StateSignal.RESTARTED, StateSignal.GIVEN_UP)

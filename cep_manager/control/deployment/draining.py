@@ -1,8 +1,8 @@
-"""Undeploying without losing what was accepted: a plan accepts no events, processes what it has, then goes. Pure.
+"""Undeploying without losing accepted events: a plan stops its intake, processes accepted events, and is removed. Pure.
 
-undeploy ──▶ accepts no events ──▶ every worker has handed over what it accepted ──▶ stages come to rest ──▶ removed
-             (kept in the list,    (also those that are away: they are waited for)   (exactly once: results
-              told to workers)                                                         are with their sinks)
+undeploy ──▶ accepts no events ──▶ every worker has sent its accepted events ───────▶ stages become idle ───▶ removed
+             (stays in the list,   (it waits for workers that are down)              (exactly once: results
+              sent to workers)                                                         are with their sinks)
 
 Before it is removed, workers must confirm in later reports that nothing is left.
 """
@@ -34,9 +34,9 @@ from cep_manager.plans.record import PlanRecord, with_stored
 Worker = ClusterMember[RegisterWorker]
 
 SETTLE_MS = 6_000
-"""Longer than a message takes through a topic and a stage, and than workers take to report it."""
+"""Longer than a message needs to pass a topic and a stage, and workers to report it."""
 CONFIRM_MS = 2_000
-"""Longer than the state that a worker reports is old, on a busy machine too."""
+"""Longer than the age of a worker's reported state, even on a busy machine."""
 MOST_NAMED = 3
 """The number of workers that a reason names."""
 
@@ -229,7 +229,7 @@ def _settle(record: PlanRecord, said: Collection[WorkerPlanReport]) -> DrainStep
 
 
 def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:
-    """Sink have all results, or these wait for them."""
+    """Return the step in which results wait for sinks, or the last one."""
     results = sum(map(undelivered_results, said))
     return DrainStep("rest", f"{results:,} results wait for their sinks") if results else DrainStep("through")
 

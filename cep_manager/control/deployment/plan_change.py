@@ -26,7 +26,7 @@ from cep_manager.plans.quotas import Room
 from cep_manager.plans.record import ChangeTrial, PlanRecord, PlanVersion, Submission, with_stored, with_version
 
 TRIES = 3
-"""A new topology that ended so often before all its tasks were heard cannot start."""
+"""The number of ends before all tasks have registered from which a new topology counts as unable to start."""
 
 GOES_ON: frozenset[str] = frozenset({"starting", "running", "restarting"})
 """States of a former topology that is worth keeping."""
@@ -83,7 +83,7 @@ def judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
 
 def _judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
     report = evidence.trial
-    # Nothing is left to protect, so the new version need not prove itself beside it.
+    # no topology is running that a failed change could harm
     if evidence.former is None or evidence.former.state not in GOES_ON:
         return ChangeVerdict.IN_PLACE, "the former topology no longer runs"
     if report is None:
@@ -94,7 +94,7 @@ def _judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
         case "starting":
             return ChangeVerdict.WAIT, "the driver is starting its tasks"
         case "running":
-            # Running is the driver's word for having started the tasks; only their own reports show that they work.
+            # "running" means that the driver has started the tasks, only their own reports show that they work
             if evidence.tasks_live >= evidence.tasks_needed:
                 return _complete(evidence, evidence.former)
             return ChangeVerdict.WAIT, f"{evidence.tasks_live} of {evidence.tasks_needed} tasks have registered"
@@ -255,7 +255,7 @@ def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, l
 
 
 def former_of(record: PlanRecord) -> PlanVersion | None:
-    """Return the version that a change can go back to: the running one, or the one before an unsettled change."""
+    """Return the version to roll back to: the running one, or the one before an unsettled change."""
     return record.fallback or record.version()
 
 
@@ -295,7 +295,7 @@ def _submit_instead(
 
 
 def _settled(key: PlanKey, epoch: int, in_force: PlanVersion | None) -> list[Instruction]:
-    """Only what can be compiled is ever changed with a way back, so there is something in force."""
+    """Return the instruction that settles a change; none without a version in force."""
     return [] if in_force is None else [SettleChange(key, epoch, in_force)]
 
 

@@ -3,9 +3,9 @@
 former   work ─▶ pause ─▶ quiet: nothing is under way ─▶ give ─▶ given ──────────────▶ killed
 trial    stand-by ────────────────────────────────────────────▶ fetches ─▶ restored ─▶ work
 
-Instances have the same names in both, so each state goes from an instance to its namesake, wherever that runs now. The
-tasks' reports show its progress; a manager that has just started reads it there. Events wait in the workers meanwhile,
-and what was worked on is acknowledged before the cut: no event is in the state and sent again.
+Instances have the same names in both, so each state goes to the instance of the same name, in whatever task. The tasks'
+reports show the progress, from which a restarted manager continues. Events wait in the workers meanwhile, and events in
+flight are acknowledged before the state is taken, so no event is both in the state and sent again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TransferProgress(msgspec.Struct, frozen=True):
 
 
 def moves_state(record: PlanRecord) -> bool:
-    """Return whether the topology that runs has a state to continue with.
+    """Return whether the running topology has state to transfer.
 
     Stages that the new one has too hand theirs over; if their queries differ, matching state is kept, and the tasks
     report what was not.

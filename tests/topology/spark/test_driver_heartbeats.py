@@ -1,4 +1,4 @@
-"""What the driver tells the manager of its topologies, and when it refers to what it has told; without Spark."""
+"""The driver's loop without Spark: reports on topologies, the lengths of waits, and turns without work."""
 
 from __future__ import annotations
 
@@ -12,18 +12,11 @@ from typing import Any
 import pytest
 
 from cep_common.clock import ManualClock
-from cep_common.errors import PeerError
-from cep_common.ids import Endpoint, PlanKey
+from cep_common.ids import PlanKey
 from cep_common.nodes.files import DRAINED_FILE
 from cep_common.nodes.role_watch import RoleWatch
-from cep_common.protocol.drivers import (
-    DriverRegistered,
-    RegisterDriver,
-    RunName,
-    SavepointReport,
-    SubmitTopology,
-    TopologyReport,
-)
+from cep_common.protocol.drivers import SubmitTopology
+from tests.topology.spark.fake_managers import FakeManagers
 from topology.checkpoint.coordination.views import CheckpointsView
 from topology.driver.fencing import OrderFence
 from topology.driver.lifecycle import Instruction, TopologyRuns
@@ -31,29 +24,8 @@ from topology.spark.driver_side import driver as driver_module
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.driver import Driver
 from topology.spark.driver_side.failures import TopologyFailures
-from topology.spark.driver_side.reports import IncrementalReports, TopologyReports
-
-WAITS, RUNS = (TopologyReport(PlanKey(1, "p"), 1, state) for state in ("waiting", "running"))
-
-
-class FakeClient:
-    """A manager that knows what it is told, as long as it `keeps` that."""
-
-    def __init__(self) -> None:
-        self.keeps = self.answers = True
-        self.heard: list[RegisterDriver] = []
-
-    def request(self, message: RegisterDriver) -> DriverRegistered:
-        self.heard.append(message)
-        if not self.answers:
-            raise PeerError("no manager answers")
-        return DriverRegistered(1_000, 3_000, knows=message.number if self.keeps else 0)
-
-    def managers(self) -> tuple[Endpoint, ...]:
-        return ()
-
-    def manager(self) -> Endpoint:
-        return Endpoint("127.0.0.1", 1)
+from topology.spark.driver_side.registration import ManagerRegistration
+from topology.spark.driver_side.reports import TopologyReports
 
 
 @pytest.fixture
@@ -64,76 +36,14 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Any:
     made._watch, made._inspection, made._checkpoints = SimpleNamespace(executors=()), None, None
     made._hosts = SimpleNamespace(reports=lambda: (), shape=lambda: ())
     made._web_url, made._started_ms = "", 0
-    made._incremental, made._use = IncrementalReports(), None
+    made._use, made._registration = None, ManagerRegistration(made._fence, ManualClock(0), (), 2_000)
     return made
-
-
-def test_topologies_are_told_when_they_change_and_referred_to_otherwise(driver: Any) -> None:
-    client = FakeClient()
-    for reports in ((WAITS,), (WAITS,), (WAITS,), (RUNS,), (RUNS,)):
-        driver._register(client, reports, (), 0)
-    assert [(one.whole, one.number, one.topologies) for one in client.heard] == [
-        (True, 1, (WAITS,)),
-        (False, 1, ()),
-        (False, 1, ()),
-        (False, 2, (RUNS,)),
-        (False, 2, ()),
-    ]
-    assert [one.base for one in client.heard] == [0, 0, 0, 1, 0]
-
-
-def test_only_what_has_changed_since_the_report_that_the_manager_has_is_reported(driver: Any) -> None:
-    client = FakeClient()
-    others = tuple(TopologyReport(PlanKey(1, name), 1, "running") for name in ("q", "r"))
-    saved = SavepointReport(PlanKey(1, "p"), "s", "stored")
-    driver._register(client, (WAITS, *others), (), 0)
-    driver._register(client, (RUNS, *others), (), 0)
-    driver._register(client, (RUNS, others[1]), (), 0)
-    driver._register(client, (RUNS, others[1]), (saved,), 0)
-    renamed = TopologyReport(PlanKey(1, "z", "p"), 1, "running")
-    driver._register(client, (renamed, others[1]), (saved,), 0)
-    assert all(not one.whole and one.base == one.number - 1 for one in client.heard[1:])
-    said = [(one.topologies, one.gone, one.savepoints if one.differ else None) for one in client.heard[1:]]
-    assert said == [
-        ((RUNS,), (), None),
-        ((), (RunName(PlanKey(1, "q"), 1),), None),
-        ((), (), (saved,)),
-        ((renamed,), (), None),
-    ]
-    assert said[3][0][0].key.plan == "z"
-
-
-def test_after_a_registration_without_an_answer_the_next_one_is_whole(driver: Any) -> None:
-    client = FakeClient()
-    driver._clock = ManualClock(0)
-    driver._register(client, (WAITS,), (), 0)
-    client.answers = False
-    driver._register(client, (RUNS,), (), 0)
-    client.answers = True
-    driver._register(client, (RUNS,), (), 0)
-    assert [(one.whole, one.topologies) for one in client.heard] == [
-        (True, (WAITS,)),
-        (False, (RUNS,)),
-        (True, (RUNS,)),
-    ]
-
-
-def test_a_manager_that_does_not_know_them_is_told_all_of_them_at_once(driver: Any) -> None:
-    client = FakeClient()
-    driver._register(client, (RUNS,), (), 0)
-    client.keeps = False  # another one leads
-    driver._register(client, (RUNS,), (), 1_000)
-    assert driver._next_beat_ms == 1_000, "at once"
-    driver._register(client, (RUNS,), (), 1_000)
-    driver._register(client, (RUNS,), (), 2_000)
-    assert [one.whole for one in client.heard] == [True, False, True, True], "one that keeps nothing is told each time"
-    assert driver._next_beat_ms == 3_000
 
 
 def test_what_a_topology_has_come_to_is_told_in_the_turn_in_which_it_does(driver: Any) -> None:
     driver._checkpoints = SimpleNamespace(view_version=1, view=lambda *_: CheckpointsView())
     driver._failures, driver._last_reports, driver._topology_reports = TopologyFailures(), (), TopologyReports()
-    driver._stirred, driver._moved, driver._view_version, driver._next_beat_ms = False, False, 1, 60_000
+    driver._stirred, driver._moved, driver._view_version = False, False, 1
     driver._runs.submit(SubmitTopology(PlanKey(1, "p"), 1, "<query-plan/>", 1))
     assert [one.state for one in driver._reports()] == ["waiting"]
     driver._runs.on_time(0)
@@ -163,18 +73,19 @@ def test_only_the_reports_of_changed_topologies_are_made_again() -> None:
 
 
 def test_the_driver_waits_long_only_while_nothing_starts_or_ends_and_all_is_told(driver: Any) -> None:
-    driver._clock, driver._next_beat_ms, driver._next_news_ms = ManualClock(10_000), 10_900, 0
-    driver._moved, driver._news_waits, driver._hosts = False, False, SimpleNamespace(moves=lambda: False)
+    driver._clock, registration = ManualClock(10_000), driver._registration
+    registration.due_ms, registration.changes_due_ms = 10_900, 0
+    driver._moved, driver._hosts = False, SimpleNamespace(moves=lambda: False)
     assert driver._wait_ms() == driver_module.QUIET_TURN_MS
-    driver._next_beat_ms = 10_200
+    registration.due_ms = 10_200
     assert driver._wait_ms() == 200, "it must not be late with its heartbeat"
-    driver._next_beat_ms = 9_000
+    registration.due_ms = 9_000
     assert driver._wait_ms() == driver_module.TURN_MS, "nobody takes it: the loop must not spin"
-    driver._next_beat_ms, driver._next_news_ms, driver._news_waits = 10_900, 10_030, True
+    registration.due_ms, registration.changes_due_ms, registration.changes_wait = 10_900, 10_030, True
     assert driver._wait_ms() == 30
-    driver._news_waits, driver._hosts = False, SimpleNamespace(moves=lambda: True)
+    registration.changes_wait, driver._hosts = False, SimpleNamespace(moves=lambda: True)
     assert driver._wait_ms() == 30
-    driver._next_news_ms = 0
+    registration.changes_due_ms = 0
     assert driver._wait_ms() == driver_module.TURN_MS
 
 
@@ -185,10 +96,10 @@ def test_topologies_that_did_not_end_in_time_are_not_said_to_have_ended(driver: 
     driver._clock, driver._do, driver.drained = clock, lambda _: None, lambda: said.append("drained")
     driver._turn = lambda _: clock.advance(1_000)
     driver._runs = SimpleNamespace(runs={1: "runs"}, drain_all=list)
-    driver._drain(FakeClient())
+    driver._drain(FakeManagers())
     assert said == []
     driver._runs.runs = {}
-    driver._drain(FakeClient())
+    driver._drain(FakeManagers())
     assert said == ["drained"]
 
 
@@ -245,7 +156,7 @@ class QuietHosts:
 
 def test_topologies_are_looked_at_only_in_turns_in_which_something_can_have_happened(driver: Any) -> None:
     pushed: list[Any] = []
-    client: Any = FakeClient()
+    client: Any = FakeManagers()
     client.pushed = lambda *_: [pushed.pop() for _ in range(len(pushed))]
     hosts, runs = QuietHosts(), CountedRuns((4,), 500, 4_000, 60_000)
     driver._clock, driver._hosts, driver._runs = ManualClock(0), hosts, runs
@@ -257,14 +168,7 @@ def test_topologies_are_looked_at_only_in_turns_in_which_something_can_have_happ
         events=list, savepoints=tuple, view_version=1, view=lambda *_: CheckpointsView(), open_run=lambda *_: None
     )
     driver._failures, driver._topology_reports, driver._last_reports = TopologyFailures(), TopologyReports(), ()
-    driver._slots_seen, driver._view_version, driver._reported, driver._answered = None, -1, None, True
-    driver._moved, driver._stirred, driver._news_waits, driver._next_beat_ms, driver._next_news_ms = (
-        True,
-        True,
-        False,
-        0,
-        0,
-    )
+    driver._slots_seen, driver._view_version, driver._moved, driver._stirred = None, -1, True, True
     driver._jobs, driver._opening = {}, {}
 
     def looks_of_a_turn() -> int:

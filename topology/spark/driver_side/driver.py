@@ -16,7 +16,6 @@ import msgspec
 from py4j.protocol import Py4JError
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.inspection.endpoint import Inspection, open_inspection
 from cep_common.monitoring.paced_log import PacedLog
@@ -26,12 +25,10 @@ from cep_common.process.priority import raise_priority, raise_process_priority
 from cep_common.process.up_time import process_up_ms
 from cep_common.protocol.checkpoints import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.protocol.drivers import (
-    DriverRegistered,
     ExecutorReport,
     KillTopology,
     RegisterDriver,
     RenamePlan,
-    SavepointReport,
     SubmitTopology,
     TopologyReport,
 )
@@ -51,10 +48,11 @@ from topology.spark.driver_side.executors import ExecutorWatch
 from topology.spark.driver_side.failures import TopologyFailures
 from topology.spark.driver_side.hosts import HostedJob, Hosts
 from topology.spark.driver_side.metrics import DriverMetrics, MetricsServer
-from topology.spark.driver_side.reports import IncrementalReports, TopologyReports
+from topology.spark.driver_side.registration import DriverStatus, ManagerRegistration
+from topology.spark.driver_side.reports import RegistrationReport, TopologyReports
 from topology.spark.driver_side.session import CANCELLED, SparkJob, TopologyJob, start_session
 from topology.spark.driver_side.warming import Warming, run_a_task_on_each
-from topology.spark.errors import DriverReplacedError, SessionLostError
+from topology.spark.errors import SessionLostError
 from topology.spark.reasons import DOUBTFUL_ENDS, NO_EVENT_ENDS, Ending
 from topology.stages.settings import StageSettings, TaskAssignment
 
@@ -66,25 +64,11 @@ TURN_MS = 50
 QUIET_TURN_MS = 500
 """How long it waits otherwise: messages, ended jobs and checkpoint events wake it."""
 
-RETRY_MS = 500
-"""Time after a registration that no manager accepted until the next one.
-
-The driver continues to run its topologies meanwhile.
-"""
-
 LEAVE_MS = 2_000
 """How long a cancelled job may take to end when the driver shuts down."""
 
 EXECUTORS_WITHIN_MS = 15_000
 """How long to wait for the first executor. Without one the driver is ready, too: plans wait for one and report that."""
-
-REPLACED = "driver-replaced"
-
-NEWS_REST = 2
-"""The next registration with changes waits this many times as long as the last one took.
-
-While a thousand plans start there are always changes, and the manager checks all plans after each registration.
-"""
 
 MOVED = "it has ended its stage host twice, so it runs in a task of its own now"
 
@@ -143,19 +127,14 @@ class Driver:
         """The slots that the topologies need; None if this may have changed."""
         self._slots_seen: object = None
         """The executors and stage hosts of the last turn."""
-        self._reported: object = None
-        """The last reported values whose changes are reported at once."""
-        self._next_beat_ms = self._next_news_ms = 0
         self._stirred = True
         self._view_version = -1
-        self._incremental = IncrementalReports()
         self._last_reports: tuple[TopologyReport, ...] = ()
         self._moved = True
-        self._news_waits = False
-        """Whether a report is pending because the last registration took so long that the next one waits."""
-        self._answered = True
         self._fence = OrderFence()
-        self._managers = config.manager_endpoints()
+        self._registration = ManagerRegistration(
+            self._fence, clock, config.manager_endpoints(), config.request_timeout_ms
+        )
         self.drained: Callable[[], None] = lambda: None
         """Called when the last topology of a stopping driver has ended, before its session ends."""
 
@@ -258,19 +237,15 @@ class Driver:
             slots=self._runs.slots_total,
             slots_free=self._slots_free(),
             executors=sum(one.usable for one in self._watch.executors),
-            registered=self._reported is not None and self._answered,
+            registered=self._registration.is_registered(),
             topologies=reports,
             turned_ms=now_ms,
         )
-        if self._stopping.is_set() and not self._answered:
+        if self._stopping.is_set() and not self._registration.answered:
             return  # there is no listener, and nothing must wait for one
-        news = (reports, savepoints, self._hosts.shape())
-        is_news = self._answered and news != self._reported
-        self._news_waits = is_news and now_ms < self._next_news_ms
-        if now_ms >= self._next_beat_ms or (is_news and not self._news_waits):
-            self._register(client, reports, savepoints, now_ms)
-            ended_ms = self._clock.monotonic_ms()
-            self._next_news_ms = ended_ms + NEWS_REST * (ended_ms - now_ms)
+        status = DriverStatus(reports, savepoints, self._hosts.shape())
+        if self._registration.is_due(status, now_ms):
+            self._registration.send(client, status, self._registration_message, now_ms)
 
     def _follow_starts(self, now_ms: int) -> None:
         """Record which topologies are running now."""
@@ -292,11 +267,11 @@ class Driver:
     def _wait_ms(self) -> int:
         """Return how long to wait for messages."""
         now_ms = self._clock.monotonic_ms()
-        rest_ms = self._next_news_ms - now_ms
+        rest_ms = self._registration.changes_due_ms - now_ms
         longest_ms = rest_ms if 0 < rest_ms < TURN_MS else TURN_MS
-        if self._moved or self._news_waits or self._hosts.moves():
+        if self._moved or self._registration.changes_wait or self._hosts.moves():
             return longest_ms
-        return min(QUIET_TURN_MS, max(TURN_MS, self._next_beat_ms - now_ms))
+        return min(QUIET_TURN_MS, max(TURN_MS, self._registration.due_ms - now_ms))
 
     def _reports(self) -> tuple[TopologyReport, ...]:
         """Return the report of each topology, cached while nothing has changed."""
@@ -323,7 +298,7 @@ class Driver:
             self._do(moved)
 
     def _stage_settings(self) -> StageSettings:
-        return msgspec.structs.replace(self._config.stage_settings(), managers=self._managers)
+        return msgspec.structs.replace(self._config.stage_settings(), managers=self._registration.managers)
 
     def _ended(self, ending: JobEnded, now_ms: int) -> None:
         """Record that the topology's job has ended or was not started."""
@@ -502,15 +477,9 @@ class Driver:
                 return
         self._warming.see(self._watch.executors, self._clock.monotonic_ms())
 
-    def _register(
-        self,
-        client: ControlClient,
-        reports: tuple[TopologyReport, ...],
-        savepoints: tuple[SavepointReport, ...],
-        now_ms: int,
-    ) -> None:
-        part = self._incremental.part(reports, savepoints)
-        message = RegisterDriver(
+    def _registration_message(self, part: RegistrationReport) -> RegisterDriver:
+        """Return the registration with this part of the topologies and savepoints."""
+        return RegisterDriver(
             driver=self._config.name,
             host=self._config.host,
             process_id=os.getpid(),
@@ -537,38 +506,6 @@ class Driver:
             gone=part.gone,
             differ=part.differ,
         )
-        try:
-            answer = client.request(message)
-        except (PeerError, RequestRejectedError) as error:
-            if isinstance(error, RequestRejectedError) and error.reason_code == REPLACED:
-                raise DriverReplacedError(str(error)) from error
-            paced_logger.problem("manager", "manager did not take the registration: %s", error)
-            self._answered = False
-            self._incremental.unanswered()
-            self._next_beat_ms = self._clock.monotonic_ms() + min(RETRY_MS, self._config.request_timeout_ms)
-            return
-        if isinstance(answer, DriverRegistered) and not self._fence.follows(answer.system):
-            text = (
-                "the manager is of another system, its commands are refused: its_system=%s followed_system=%s; "
-                "start the manager on its former "
-                "database, or restart this driver"
-            )
-            paced_logger.problem("system", text, answer.system, self._fence.system, level=logging.ERROR)
-            client.leave()
-            self._next_beat_ms = self._clock.monotonic_ms() + RETRY_MS
-            return
-        if isinstance(answer, DriverRegistered) and not self._fence.admits(answer.token):
-            paced_logger.problem("manager", "manager led before: token=%d current=%d", answer.token, self._fence.token)
-            client.leave()
-            self._next_beat_ms = self._clock.monotonic_ms() + RETRY_MS
-            return
-        paced_logger.over("manager", "a manager responds again: manager=%s", client.manager().url())
-        self._reported, self._managers = (reports, savepoints, self._hosts.shape()), client.managers()
-        self._answered = True
-        if isinstance(answer, DriverRegistered):
-            known = self._incremental.answered(answer.knows)
-            unknown = not part.whole and not known  # another manager leads now and needs a complete report at once
-            self._next_beat_ms = now_ms if unknown else now_ms + answer.heartbeat_ms
 
 
 def run(config: DriverConfig, insight: Inspection | None = None) -> None:
