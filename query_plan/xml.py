@@ -310,7 +310,7 @@ def _read_input(element: etree._Element) -> StageInput:
     if (kind in _KEYED) != (key is not None):
         raise _refused(
             "xml-invalid",
-            f"{stream.id}: 'partition' stands with grouping='fields', 'expression' or 'ranges', and only there",
+            f"{stream.id}: 'partition' belongs to grouping='fields', 'expression' and 'ranges' only",
             None,
             _line(element),
         )
@@ -345,11 +345,15 @@ def _read_key(
 def _read_trigger(element: etree._Element) -> TriggerStage:
     definitions = _read_definitions(_only(element, "trigger-definition"), ast.TriggerDefinition)
     if len(definitions) != 1 or definitions[0].id != element.get("name"):
-        raise _refused("xml-invalid", "a trigger holds the one definition of its name", None, _line(element))
+        raise _refused(
+            "xml-invalid", "a trigger must contain exactly one definition, with its name", None, _line(element)
+        )
     stage = TriggerStage(definitions[0])
     output = _only(element, "output-stream")
     if _read_stream(output) != stage.stream:
-        raise _refused("xml-invalid", f"{stage.name} gives out {stream_text(stage.stream)}", None, _line(output))
+        raise _refused(
+            "xml-invalid", f"the output of {stage.name} must be {stream_text(stage.stream)}", None, _line(output)
+        )
     return stage
 
 
@@ -370,7 +374,7 @@ def _read_definitions(element: etree._Element | None, kind: type[_Definition]) -
     app = _parsed(element)
     definitions = tuple(one for one in app.definitions if isinstance(one, kind))
     if app.elements or app.annotations or len(definitions) < len(app.definitions):
-        raise _refused("xml-invalid", f"{element.tag} holds something else as well", None, _line(element))
+        raise _refused("xml-invalid", f"{element.tag} contains something else as well", None, _line(element))
     return definitions
 
 
@@ -379,7 +383,7 @@ def _read_elements(element: etree._Element) -> tuple[ast.ExecutionElement, ...]:
         return ()
     app = _parsed(element, _SOME_DEFINITION)
     if len(app.definitions) > 1 or app.annotations:
-        raise _refused("xml-invalid", "queries hold a definition as well", None, _line(element))
+        raise _refused("xml-invalid", "queries must not contain definitions", None, _line(element))
     return app.elements
 
 

@@ -232,9 +232,9 @@ def _meant(annotation: ast.Annotation, there: tuple[KnownNames, ...]) -> str:
     elsewhere = next(places, None)
     if elsewhere is not None:
         return (
-            f"it belongs in front of {elsewhere}"
+            f"it belongs before {elsewhere}"
             if elsewhere != "an app"
-            else f"write @app:{annotation.name} in front of the app"
+            else f"write @app:{annotation.name} before the app"
         )
     return f"known here: {', '.join(prefix + one.name for one in there) or 'none'}"
 

@@ -125,14 +125,14 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
         exported = _some([name for name in written if name in plan.app.streams])
         yield DEFAULT_BINDINGS.broken(
             f"no stream is declared as imported or exported; the plan imports {imported} and exports {exported}",
-            "to choose explicitly, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",
+            "to choose explicitly, write @Import('Name:1.0.0') and @Export('Name:1.0.0') before definitions",
             None,
         )
         return
     for name in imported_by_default(plan.app, plan.members):
         yield DEFAULT_BINDINGS.broken(
             f"the source of {name} is not declared; the plan accepts events that are sent to this name",
-            f"to declare it, write @source(…) or @Import('{name}:1.0.0') in front of its definition",
+            f"to declare it, write @source(…) or @Import('{name}:1.0.0') before its definition",
             _definition_span(plan, name),
         )
 
@@ -174,7 +174,7 @@ def read_streams_are_produced(plan: Survey) -> Iterator[Finding]:
             reported.add(read.stream)
             yield READ_UNPRODUCED.broken(
                 f"{read.stream} is read, but neither imported nor written by a query",
-                f"write @Import('{read.stream}:1.0.0') or @source(…) in front of its definition",
+                f"write @Import('{read.stream}:1.0.0') or @source(…) before its definition",
                 read.span,
             )
 

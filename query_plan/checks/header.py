@@ -112,7 +112,7 @@ def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
     if read_header(app).written_name is None:
         yield NAME_MISSING.broken(
             f"the plan has no name; it is named after its file, or {read_header(app).name} without a file",
-            f"write {_naming(app, 'MyPlan')} in front of the first definition",
+            f"write {_naming(app, 'MyPlan')} before the first definition",
             _start(app),
         )
 
@@ -226,7 +226,7 @@ def dist_is_on_queries_and_partitions(app: ast.App) -> Iterator[Finding]:
             for annotation in (one for query in element.queries for one in named(query.annotations, "dist")):
                 yield DIST_INSIDE_PARTITION.broken(
                     "@dist is on a query inside a partition",
-                    "move it in front of the partition: the partition is distributed as a whole",
+                    "move it before the partition: the partition is distributed as a whole",
                     annotation.span,
                 )
     numbered = read_header(app).receiver_parallel is not None
@@ -243,7 +243,9 @@ def dist_is_on_queries_and_partitions(app: ast.App) -> Iterator[Finding]:
                 yield DIST_WITHOUT_EFFECT.broken(
                     f"@dist in @{connector.name} of {definition.id} has no effect"
                     + (": receiverParallelism sets the number of receivers" if receives else ""),
-                    "remove one of them" if receives else "write @Plan:dist(publisherParallelism='…') in front",
+                    "remove one of them"
+                    if receives
+                    else "write @Plan:dist(publisherParallelism='…') at the head of the plan",
                     annotation.span,
                 )
 

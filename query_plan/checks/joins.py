@@ -16,7 +16,7 @@ _HOLDERS = {
 FILTER_IGNORED = warning_rule(
     "filter-not-looked-at",
     "a table, a named window or an aggregation in a join has a filter, which Siddhi accepts and ignores",
-    "write the condition behind `on`",
+    "write the condition after `on`",
 )
 
 
@@ -36,6 +36,6 @@ def _ignored(side: ast.SingleInput, holders: dict[str, str]) -> Iterator[Finding
         if isinstance(handler, ast.FilterHandler):
             yield FILTER_IGNORED.broken(
                 f"the filter on the {kind} {side.source} in a join is ignored, all its rows are joined",
-                "write its condition behind 'on'",
+                "write its condition after 'on'",
                 handler.span,
             )

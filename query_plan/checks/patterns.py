@@ -22,7 +22,7 @@ EVERY_ENDS = warning_rule(
 ONE_ATTEMPT = warning_rule(
     "sequence-without-every",
     "a sequence has no `every`: it makes one attempt, which begins with the first event of its streams",
-    "write `every` in front of the first element",
+    "write `every` before the first element",
 )
 ONE_EVENT = warning_rule(
     "pattern-of-one-event",
@@ -70,7 +70,7 @@ def _findings(state: ast.StateInput) -> Iterator[Finding]:
         yield from _of_sequence(state, units)
     elif isinstance(state.element, ast.StreamElement) and state.element.bare:
         message = f"'({state.element.input.source})' is a pattern of one event: it matches once"
-        yield ONE_EVENT.broken(message, f"write 'from {state.element.input.source}', or 'every' in front", state.span)
+        yield ONE_EVENT.broken(message, f"write 'from {state.element.input.source}', or 'every' before it", state.span)
     last = units[-1]
     if len(units) > 1 and isinstance(last, ast.StreamElement) and last.minimum == 0:
         message = (
@@ -116,7 +116,7 @@ def _unusual_count(leaf: _Leaf) -> Iterator[Finding]:
         return
     if leaf.maximum == 0:
         message = f"{_name(leaf)} with a maximum of 0 still accepts an event"
-        yield COUNT_UNUSUAL.broken(message, "leave the element out, or write 'not' in front of the stream", leaf.span)
+        yield COUNT_UNUSUAL.broken(message, "leave the element out, or write 'not' before the stream", leaf.span)
     elif 0 < leaf.maximum < leaf.minimum:
         message = f"{_name(leaf)} has a maximum of {leaf.maximum}, below its minimum of {leaf.minimum}, which applies"
         yield COUNT_UNUSUAL.broken(message, f"write <{leaf.maximum}:{leaf.minimum}>", leaf.span)
@@ -208,7 +208,7 @@ def _of_sequence(state: ast.StateInput, units: list[_Unit]) -> Iterator[Finding]
             "a sequence without 'every' makes one attempt: if the first event of its streams does not match, or the"
         )
         message += " next one breaks it, it never matches again"
-        yield ONE_ATTEMPT.broken(message, "write 'every' in front of the first element", state.span)
+        yield ONE_ATTEMPT.broken(message, "write 'every' before the first element", state.span)
         return
     for unit in units[1:]:
         absent = [leaf for leaf in _leaves(unit) if isinstance(leaf, ast.AbsentElement)]

@@ -61,7 +61,7 @@ def unmet_filter(source: ast.SingleInput) -> UnmetFilter | None:
         if _asks_for_former_event(part, source):
             former = f"{source.alias}[last]"
             reason = f"its first event is compared with the one before it, {former}, which does not exist yet"
-            return UnmetFilter(reason, f"compare only behind '{former}.… is null or'", part.span)
+            return UnmetFilter(reason, f"compare only after '{former}.… is null or'", part.span)
     return _contradiction(parts, source)
 
 

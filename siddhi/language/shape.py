@@ -45,7 +45,7 @@ def check_query(query: ast.Query) -> Iterator[Problem]:
                     yield Problem(
                         "handler-after-window",
                         "in a join nothing may follow the window",
-                        "move it in front of the window, or into a separate query",
+                        "move it before the window, or into a separate query",
                         handler.span,
                     )
 

@@ -30,7 +30,7 @@ _WORDS = {
     "groupby": "write `group by`",
     "orderby": "write `order by`",
     "where": "filters are written in brackets: `from S[condition]`",
-    "within": "`within` follows a pattern or the condition of a join, in front of `select`",
+    "within": "`within` follows a pattern or the condition of a join, before `select`",
 }
 _SHORTEST_SIMILAR = 3
 _OPENING = {")": "(", "]": "[", "}": "{"}
@@ -116,7 +116,7 @@ def _of_siddhi_2(mistake: SyntaxMistake) -> str | None:
     if re.search(r"\btable\s+\S+\s*\([^()]*\)$", mistake.before) and re.match(r"from\s*\(", mistake.behind):
         return "a table's source precedes its definition: `@From(…) define table …`"
     if not mistake.before and mistake.word == "<":
-        return "of XML only the text in <queryExpressions> is SiddhiQL: write it behind definitions of its streams"
+        return "of XML only the text in <queryExpressions> is SiddhiQL: write it after the definitions of its streams"
     inserts = re.search(r"\binsert\s+into\s+\S+$", mistake.before, re.IGNORECASE)
     if inserts and re.match(r"[\w.]+\s*(?:,|\(|as\b)", mistake.behind, re.IGNORECASE):
         return "`select` comes first: `select … insert into …`"
@@ -224,13 +224,13 @@ def _of_brackets(mistake: SyntaxMistake) -> str | None:
 def _of_lost_keyword(mistake: SyntaxMistake) -> str | None:
     previous = re.search(r"([A-Za-z_]+)$", mistake.before)
     if mistake.keyword is None and previous and previous[1].casefold() in _SECTION_WORDS:
-        return f"'{previous[1]}' was taken as a name here: something is missing in front of it"
+        return f"'{previous[1]}' was taken as a name here: something is missing before it"
     return None
 
 
 def _of_semicolon(mistake: SyntaxMistake) -> str | None:
     if "SEMICOLON" in mistake.accepted and mistake.word.casefold() in {"from", "define", "partition", "@"}:
-        return "a ';' is missing in front of it"
+        return "a ';' is missing before it"
     return None
 
 

@@ -10,7 +10,7 @@ PRIORITIES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 """Priorities of log lines, the least urgent first; OFF writes nothing."""
 
 _PRIORITY = constant("priority", STRING, f"one of {', '.join(PRIORITIES)}")
-_MESSAGE = value("log.message", STRING, "what to write in front of the event")
+_MESSAGE = value("log.message", STRING, "the text before the event")
 _WITH_EVENT = constant("is.event.logged", BOOL, "false: write the message alone")
 _THETA = value("theta", DOUBLE, "the angle in degrees")
 _RHO = value("rho", DOUBLE, "the distance")

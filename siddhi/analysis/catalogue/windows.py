@@ -37,8 +37,8 @@ _ATTRIBUTE = attribute("attribute", STRING, "the attribute that holds the value;
 _ATTRIBUTE_3X = attribute("attribute", ANY, "an attribute of the stream")
 _SORTED = attribute("attribute", NUMERIC | STRING, "what is sorted by")
 _ORDER = constant("order", STRING, "'asc' or 'desc'; required before further attributes")
-_FURTHER = value("further", NUMERIC | STRING, "a further attribute, or 'asc' or 'desc' behind one")
-_SORTED_3X = value("attribute", ANY, "an attribute, or 'asc' or 'desc' behind one")
+_FURTHER = value("further", NUMERIC | STRING, "a further attribute, or 'asc' or 'desc' after one")
+_SORTED_3X = value("attribute", ANY, "an attribute, or 'asc' or 'desc' after one")
 
 _EXPRESSION = Parameter(
     "expression",

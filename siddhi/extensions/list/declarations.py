@@ -37,9 +37,7 @@ LIST = Extension(
             takes(_LIST, _VALUE),
             takes(_LIST, _VALUE, _INDEX),
         ),
-        _list(
-            "addAll", "the list and another behind it", _OBJECT, takes(_LIST, _OTHER), takes(_LIST, _OTHER, _DISTINCT)
-        ),
+        _list("addAll", "the list followed by another", _OBJECT, takes(_LIST, _OTHER), takes(_LIST, _OTHER, _DISTINCT)),
         _list("clear", "the list without its values", _OBJECT, takes(_LIST)),
         _list("clone", "the same list", _OBJECT, takes(_LIST)),
         aggregator("list", "collect", "a list of all values", _OBJECT, takes(_VALUE), takes(_VALUE, _DISTINCT)),
@@ -47,7 +45,7 @@ LIST = Extension(
         _list("containsAll", "true when the list has all values of another", _BOOL, takes(_LIST, _OTHER)),
         _list("containsAny", "true when the list has some value of another", _BOOL, takes(_LIST, _OTHER)),
         _list("create", "a list of values", _OBJECT, takes(), takes(_VALUE, repeats=True)),
-        _list("get", "the value at an index; null behind the end", _OBJECT, takes(_LIST, _INDEX)),
+        _list("get", "the value at an index; null after the end", _OBJECT, takes(_LIST, _INDEX)),
         _list("indexOf", "the first index of a value, from 0; -1 when it is not there", _INT, takes(_LIST, _VALUE)),
         _list("isEmpty", "true when the list has no value", _BOOL, takes(_LIST)),
         _list("isList", "true when the object is a list", _BOOL, takes(value("object", ANY))),

@@ -48,7 +48,7 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
             if isinstance(statement, ast.Query | ast.Partition):
                 executing = True
             elif executing:
-                hint = "move it in front of the first query"
+                hint = "move it before the first query"
                 self.problems.append(
                     Problem("definition-after-query", "definitions come before all queries", hint, statement.span)
                 )
@@ -56,7 +56,7 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
                 Problem(
                     "misplaced-app-annotation",
                     f"'@{annotation.namespace}:{annotation.name}' belongs to the app",
-                    "write it in front of everything else",
+                    "write it before everything else",
                     annotation.span,
                 )
                 for annotation in statement.annotations

@@ -51,7 +51,7 @@ class OutputTransformer(TransformerBase):
     def output_attribute(self, meta: Meta, expression: ast.Expression, name: str | None) -> ast.OutputAttribute:
         bare = isinstance(expression, ast.Attribute) and expression.span.start == meta.start_pos  # without parentheses
         if name is None and not bare:
-            self._problem("output-without-name", "this output needs a name", meta, "add `as <name>` behind it")
+            self._problem("output-without-name", "this output needs a name", meta, "add `as <name>` after it")
         return ast.OutputAttribute(expression, name, span=span_of(meta))
 
     def group_by(self, _meta: Meta, *attributes: ast.Attribute) -> tuple[ast.Attribute, ...]:

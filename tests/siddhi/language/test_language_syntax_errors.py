@@ -107,7 +107,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S+ -> S insert into O", "repetition-in-pattern", "<1:>"),
         ("from (S, S) -> S insert into O", "mixed-pattern-and-sequence", "two queries"),
         ("from a=S#window.length(1) -> S insert into O", "window-in-pattern", "separate query"),
-        ("from S insert into O; define stream T (a int)", "definition-after-query", "in front of the first query"),
+        ("from S insert into O; define stream T (a int)", "definition-after-query", "before the first query"),
     ],
 )
 def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: str) -> None:

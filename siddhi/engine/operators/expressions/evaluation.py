@@ -39,7 +39,7 @@ class FailureReasons:
 
     @property
     def first(self) -> str:
-        """The text that was booked first, nothing if none was."""
+        """The first recorded message, empty if there is none."""
         return self._booked[0][1] if self._booked else ""
 
     def of(self, rows: Int64Array) -> Iterator[tuple[Int64Array, str]]:
@@ -129,7 +129,7 @@ class Evaluation:
         if not messages:
             return
         texts = list(dict.fromkeys(messages.values()))
-        numbers: Int64Array = np.full(int(places.max()) + 2, -1, dtype=np.int64)  # the last is that of place -1
+        numbers: Int64Array = np.full(int(places.max()) + 2, -1, dtype=np.int64)  # the last entry belongs to place -1
         order = {text: number for number, text in enumerate(texts)}
         numbers[list(messages)] = [order[text] for text in messages.values()]
         found = numbers[places]
@@ -149,7 +149,7 @@ class Evaluation:
         self.active = ~failed if self.active is None else self.active & ~failed
 
     def from_first(self, rows: BoolArray) -> BoolArray:
-        """Return the first of `rows` in each unit of rows that came in together, and all rows behind it there."""
+        """Return the first of `rows` in each unit of rows that arrived together, and all rows after it in the unit."""
         if not rows.any():
             return rows
         chunks = together(self.batch)

@@ -52,7 +52,7 @@ def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | No
     """
     selection, source = query.selection, query.input
     if not isinstance(source, model.SourceInput) or source.kind not in _STREAMS or source.after:
-        return NotApplicable("input other than a stream, or handlers behind the window")
+        return NotApplicable("input other than a stream, or handlers after the window")
     held_back = query.rate is not None or selection.order_by or selection.limit is not None or selection.offset
     if query.output.events is not EventType.CURRENT:
         return NotApplicable("expired events are requested")

@@ -129,7 +129,7 @@ class Aggregation(Stateful):
         bad = np.array([time is None for time in parsed], dtype=np.bool_)
         if bad.any():
             text = self.pool.text(int(codes[bad][0]))
-            evaluation.fail(bad[inverse], f"'{text}' is not a time by which '{self.id}' could aggregate")
+            evaluation.fail(bad[inverse], f"'{text}' is not a time for 'aggregate by' of '{self.id}'")
         times: Int64Array = np.array([time or 0 for time in parsed], dtype=np.int64)[inverse]
         return times
 

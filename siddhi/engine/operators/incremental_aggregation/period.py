@@ -28,7 +28,7 @@ _PATTERN = re.compile(
 )
 _LEAST = {"month": "01", "day": "01", "hour": "00", "min": "00", "sec": "00"}
 _MOST_OFFSET = timedelta(hours=18)
-_FORM = "write yyyy-MM-dd HH:mm:ss, with an offset such as +05:30 behind it unless the time is UTC"
+_FORM = "write yyyy-MM-dd HH:mm:ss, with an offset such as +05:30 after it unless the time is UTC"
 _PATTERN_FORM = "write '2024-02-29 23:59:59' with ** for the last parts, as in '2024-02-** **:**:**'"
 
 

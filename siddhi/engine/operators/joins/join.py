@@ -1,9 +1,9 @@
 """Joins: each event of one side is joined with the contents of the other side at that moment.
 
     a side    is             a batch runs
-    quiet     a table, a named window or an aggregation: nothing that the join itself moves
-    sliding   a window that is a queue, or a bare stream, which holds nothing
-    moving    any window that shows the rows that it let out, in that order, also of all instances of a partition
+    quiet     a table, a named window or an aggregation, which the join does not change
+    sliding   a window that is a queue, or a stream without a window
+    moving    any window that shows the rows in the order of its output, also for all instances of a partition
     other     any other window
 
 One quiet side: all events of the other side are joined with it at once (`siddhi.engine.operators.joins.meeting`). Two

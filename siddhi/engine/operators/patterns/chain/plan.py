@@ -74,7 +74,7 @@ def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPl
 def _other_form(step: object) -> str | None:
     """Return the reason why `step` is not a plain element, None when it is."""
     if isinstance(step, model.EveryScope):
-        return "`every` behind the first element"
+        return "`every` after the first element"
     if not isinstance(step, model.PatternElement):
         return "`and` or `or`"
     if step.counted:
