@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cep_worker.storage.checked_json import copy_of, read_checked, write_checked
-from cep_worker.storage.damaged_files import LOOK_MS
+from cep_worker.storage.damaged_files import LOOK_MS, SUFFIX
 
 LOST_FILE = "lost.json"
 
@@ -136,6 +136,11 @@ def read_lost(folder: Path) -> LossRecord:
     if found is None:
         logger.error("the count of lost events is damaged, and so is its copy; at least 1 is reported: file=%s", path)
     return found or LossRecord(1)
+
+
+def has_losses(folder: Path) -> bool:
+    """Return whether there is a count of lost events, or a file that was set aside, anywhere in `folder`."""
+    return any(True for pattern in (LOST_FILE, f"*{SUFFIX}") for _ in folder.rglob(pattern))
 
 
 def write_lost(folder: Path, lost: LossRecord) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import resource
 import socket
 import time
@@ -69,7 +70,7 @@ def exchange(server: WebServer, raw: bytes, *, half_close: bool = False, timeout
 
 
 def statuses(answer: bytes) -> list[int]:
-    return [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]]
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", answer)]
 
 
 def goes_on(server: WebServer) -> bool:

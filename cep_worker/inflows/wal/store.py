@@ -29,6 +29,7 @@ from cep_worker.inflows.wal.log import LogLimits, StreamLog
 from cep_worker.inflows.wal.recovery import log_of_segments
 from cep_worker.inflows.wal.segment import SUFFIX as SEGMENT_SUFFIX
 from cep_worker.storage.group_commit import DiskSync
+from cep_worker.storage.losses import has_losses
 from cep_worker.storage.orphaned_folders import OrphanedFolder, OrphanedFolders
 from cep_worker.storage.ownership import Ownership
 from topology.events.frames import arrow_schema, decode_batch
@@ -204,7 +205,7 @@ class WalStore:
         identity = read_identity(folder)
         if identity is None:
             # segments without an owner may contain accepted events, so they are set aside for an operator
-            if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
+            if any(folder.glob(f"*{SEGMENT_SUFFIX}")) or has_losses(folder):
                 self._orphan_list(folder, None, 0, "its plan cannot be identified")
             else:
                 self._delete(folder, disk_sync)

@@ -386,6 +386,8 @@ class PublisherLog:
             logger.error("prepared results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
                          quarantine(path), rows)  # fmt: skip
             self._note_lost(path, rows)
+        elif any(path.read_bytes()):  # how many results it had is seen by where the next file begins
+            logger.error("a file of prepared results cannot be read, set aside: file=%s", quarantine(path))
         else:  # created just before everything stopped
             logger.warning("prepared results without a beginning, deleted: file=%s", path)
             path.unlink()
@@ -402,6 +404,11 @@ def prepared_rows(folder: Path) -> int:
         found = recover(path)
         rows += found.group.rows if found is not None else rows_in(path)
     return rows
+
+
+def has_unreadable(folder: Path) -> bool:
+    """Return whether a file in a plan's folder has contents, but no beginning that can be read. Raises OSError."""
+    return any(recover(path) is None and any(path.read_bytes()) for path in folder.glob(f"*/*/*{SUFFIX}"))
 
 
 def place_of(path: Path) -> str:

@@ -27,10 +27,11 @@ from cep_worker.inflows.wal.store import safe_component
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.transactional_log.file_sync import FileSync, Task
 from cep_worker.outflows.transactional_log.prepared_results import PreparedResults
-from cep_worker.outflows.transactional_log.publisher_log import prepared_rows
+from cep_worker.outflows.transactional_log.publisher_log import has_unreadable, prepared_rows
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.checked_json import read_checked, write_checked
+from cep_worker.storage.losses import has_losses
 from cep_worker.storage.orphaned_folders import OrphanedFolders
 
 logger = logging.getLogger(__name__)
@@ -170,7 +171,7 @@ class TransactionalLogStore:
             shutil.rmtree(folder)
             say = logger.error if rows else logger.info
             say("prepared results are dropped, their plan was undeployed: folder=%s events=%d", folder, rows)
-        elif not rows and owner is None:
+        elif not rows and owner is None and not has_losses(folder) and not has_unreadable(folder):
             shutil.rmtree(folder)
         else:
             key = owner.key() if owner is not None else PlanKey(_tenant_of(folder), unquote(folder.name))

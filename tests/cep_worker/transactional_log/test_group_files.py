@@ -210,6 +210,25 @@ def test_a_file_whose_beginning_is_damaged_is_set_aside_and_its_events_are_count
     assert [path.name for path in again.folder.iterdir()] == [damaged.with_suffix(".unreadable").name]
 
 
+@pytest.mark.parametrize("content", [b"", bytes(200), b"?" * 200])
+def test_a_file_of_which_nothing_can_be_read_is_deleted_only_if_it_is_blank(
+    tmp_path: Path, sync: FileSync, content: bytes
+) -> None:
+    log = PublisherLog(tmp_path / "log", KEY, sync)
+    log.begin(opening(), 0)
+    for position in (1, 2):
+        send(log, position)
+        log.mark(position, lambda: None)
+    log.close()
+    damaged = log.groups[0].path
+    damaged.write_bytes(content)
+    again = PublisherLog(tmp_path / "log", KEY, sync)
+    assert again.prepared_rows() == 1
+    assert not damaged.exists()
+    assert damaged.with_suffix(".unreadable").exists() == any(content)
+    again.close()
+
+
 def test_events_at_the_end_of_a_file_are_missed_by_where_the_next_one_begins(tmp_path: Path, sync: FileSync) -> None:
     log = PublisherLog(tmp_path / "log", KEY, sync)
     log.begin(opening(), 0)

@@ -27,6 +27,8 @@ from cep_worker.outflows.transactional_log.file_sync import FileSync
 from cep_worker.outflows.transactional_log.prepared_results import TRY_AGAIN_MS, PreparedResults
 from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.storage.checked_json import copy_of
+from cep_worker.storage.losses import LossRecord, write_lost
 from topology.events.frames import encode_batch
 
 ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")
@@ -277,6 +279,29 @@ def test_results_of_a_plan_that_is_missing_are_set_aside_and_come_back_with_it(t
     store.keep_only([], {RemovedPlan(KEY, 5)})
     assert store.orphan_reports() == (), "it was undeployed while no worker was there"
     assert not store.wanted(msgspec.structs.replace(PLAN, deployed_ms=5))
+    store.close()
+    event_loop.close()
+
+
+@pytest.mark.parametrize("left", ["a count", "a file that was set aside", "results that cannot be read", "nothing"])
+def test_a_folder_whose_owner_is_lost_is_set_aside_if_anything_is_left_in_it(tmp_path: Path, left: str) -> None:
+    event_loop = EventLoop()
+    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", event_loop)
+    store.open(msgspec.structs.replace(ONCE, deployed_ms=5), lambda _stream: []).close()
+    (owner,) = tmp_path.rglob("plan.json")
+    folder = owner.parent
+    for path in (owner, copy_of(owner)):
+        path.write_bytes(b"")
+    group = folder / "7" / "publisher%230"
+    group.mkdir(parents=True)
+    if left == "a count":
+        write_lost(folder, LossRecord(300))
+    elif left != "nothing":
+        (group / ("1.unreadable" if "aside" in left else "1.results")).write_bytes(b"damaged")
+    (group / "2.results").write_bytes(bytes(100))
+    store.keep_only([])
+    assert [(one.kind, one.events) for one in store.orphan_reports()] == ([("results", 0)] if left != "nothing" else [])
+    assert not folder.exists()
     store.close()
     event_loop.close()
 

@@ -204,6 +204,23 @@ def test_a_log_whose_identity_is_damaged_is_told_by_its_segments(tmp_path: Path)
     wal.close()
 
 
+@pytest.mark.parametrize("left", ["lost.json", "1.unreadable", ""])
+def test_a_log_of_which_only_losses_are_known_is_set_aside(tmp_path: Path, left: str) -> None:
+    """It has no events, but a count, or a file from which some may be recovered."""
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
+    stored(log, rows=7)
+    log.close()
+    for path in log.folder.iterdir():
+        path.unlink()
+    if left:
+        (log.folder / left).write_bytes(b"{}")
+    wal.keep_only([], DiskSync())
+    assert len(wal.orphans.entries()) == bool(left)
+    assert not log.folder.exists()
+    wal.close()
+
+
 def test_a_folder_has_an_identity_and_its_copy_another_one(tmp_path: Path) -> None:
     first = WalStore(WalConfig(str(tmp_path / "a")), "worker")
     identity, instance = first.ownership.worker.identity, first.ownership.instance
