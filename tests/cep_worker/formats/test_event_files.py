@@ -66,8 +66,11 @@ def test_events_without_a_time_are_of_now(tmp_path: Path) -> None:
         ({"carrier": ["a"], "price": [1.0]}, "columns are missing for stream Trips: delay int"),
         ({"carrier": [1], "delay": [1], "price": [1.0]}, "column carrier is int64, expected string"),
         ({"carrier": ["a"], "delay": ["1"], "price": [1.0]}, "column delay is string, expected int"),
-        ({"carrier": ["a"] * 3, "delay": [1, 2, 2**31], "price": [1.0] * 3}, "row 3: delay: 2147483648 is no int"),
-        ({"carrier": ["a"] * 3, "delay": [1, 2.5, 3], "price": [1.0] * 3}, "row 2: delay: 2.5 is no int"),
+        (
+            {"carrier": ["a"] * 3, "delay": [1, 2, 2**31], "price": [1.0] * 3},
+            "row 3: delay: 2147483648 is not a valid int",
+        ),
+        ({"carrier": ["a"] * 3, "delay": [1, 2.5, 3], "price": [1.0] * 3}, "row 2: delay: 2.5 is not a valid int"),
         ({"carrier": ["a"] * 2, "delay": [1] * 2, "price": [1.0] * 2, "ts": [1, None]}, "row 2: ts is the timestamp"),
     ],
 )
