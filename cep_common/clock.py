@@ -36,7 +36,7 @@ class Clock(Protocol):
         """Return milliseconds that never go back, for leases and intervals."""
 
     @property
-    def apart_ms(self) -> int:
+    def deviation_ms(self) -> int:
         """Return by how much the host's clock is ahead of `now_ms` (negative: behind); 0 while `now_ms` follows it."""
 
 
@@ -61,30 +61,30 @@ class SteadyTime:
         """Return the time of day in milliseconds since 1970."""
         with self._lock:
             elapsed_ms = self._elapsed_ms()
-            apart_ms = self._wall_ms() - elapsed_ms - self._offset_ms
-            if abs(apart_ms) <= FOLLOWED_MS:
-                self._offset_ms += apart_ms
+            deviation_ms = self._wall_ms() - elapsed_ms - self._offset_ms
+            if abs(deviation_ms) <= FOLLOWED_MS:
+                self._offset_ms += deviation_ms
                 if self._parted is not None:
                     logger.warning("the host's clock is right again: it was ahead by %d ms", self._parted[0])
                     self._parted = None
             else:
-                self._note(apart_ms, elapsed_ms)
+                self._note(deviation_ms, elapsed_ms)
             return elapsed_ms + self._offset_ms
 
     @property
-    def apart_ms(self) -> int:
+    def deviation_ms(self) -> int:
         """Return by how much the host's clock is ahead of this one (negative: behind); 0 while this one follows it."""
         parted = self._parted
         return parted[0] if parted is not None else 0
 
-    def _note(self, apart_ms: int, elapsed_ms: int) -> None:
-        if self._parted is None or abs(apart_ms - self._parted[0]) > FOLLOWED_MS:
-            self._parted = apart_ms, elapsed_ms
+    def _note(self, deviation_ms: int, elapsed_ms: int) -> None:
+        if self._parted is None or abs(deviation_ms - self._parted[0]) > FOLLOWED_MS:
+            self._parted = deviation_ms, elapsed_ms
             text = "the host's clock jumped by %d ms; ignored unless it stays so for %d s: check its time server"
-            logger.error(text, apart_ms, HELD_MS // 1000)
+            logger.error(text, deviation_ms, HELD_MS // 1000)
         elif elapsed_ms - self._parted[1] >= HELD_MS:
-            logger.error("the host's clock stayed %d ms ahead: the process adopts its time", apart_ms)
-            self._offset_ms += apart_ms
+            logger.error("the host's clock stayed %d ms ahead: the process adopts its time", deviation_ms)
+            self._offset_ms += deviation_ms
             self._parted = None
 
 
@@ -106,9 +106,9 @@ class SystemClock:
         return _TIME_OF_DAY.now_ms()
 
     @property
-    def apart_ms(self) -> int:
-        """See `SteadyTime.apart_ms`."""
-        return _TIME_OF_DAY.apart_ms
+    def deviation_ms(self) -> int:
+        """See `SteadyTime.deviation_ms`."""
+        return _TIME_OF_DAY.deviation_ms
 
     def monotonic_ms(self) -> int:
         """Return the time of a clock that is never set, in ms since an arbitrary moment."""
@@ -135,7 +135,7 @@ class ManualClock:
         return self._now_ms
 
     @property
-    def apart_ms(self) -> int:
+    def deviation_ms(self) -> int:
         """Return 0: this clock is never corrected."""
         return 0
 

@@ -30,13 +30,12 @@ class OpenLink(Message, frozen=True):
     """Asks the peer to open a link over which `sender` sends events of `streams`.
 
     `key`, `epoch` and `attempt` are those of the plan's topology, or None and 0 between a client and a worker; then
-    `tenant` says whose streams are meant. `log` is the identity of the log from which the sender can send again;
-    empty when it has none. A publisher stage draws it at random for each run: where epochs are used a second time, it
-    alone distinguishes two runs. Results up to `position` were acknowledged to a publisher stage before, and no
-    checkpoint that it knows to be complete holds the last of them: a worker that neither has all of them nor has
-    delivered them refuses the link with RESULTS_MISSING. 0: there are none. A sender that `tells_time` says with each
-    frame when its events were accepted, and whether it is caught up: until its first frame the plan's processing time
-    waits for it.
+    `tenant` says whose streams are meant. `log` is the identity of the log from which the sender can send again; empty
+    when it has none. A publisher stage draws it at random for each run: where epochs are used a second time, it alone
+    distinguishes two runs. Results up to `position` were acknowledged to a publisher stage before, and no checkpoint
+    that it knows to be complete holds the last of them: a worker that neither has all of them nor has delivered them
+    refuses the link with RESULTS_MISSING. 0: there are none. A sender that `sends_times` says with each frame when its
+    events were accepted, and whether it is caught up: until its first frame the plan's processing time waits for it.
     """
 
     TYPE = "open-link"
@@ -48,7 +47,7 @@ class OpenLink(Message, frozen=True):
     attempt: int = 0
     log: str = ""
     position: Position = 0
-    tells_time: bool = False
+    sends_times: bool = False
 
 
 STALE_ATTEMPT = "stale-attempt"
@@ -83,7 +82,7 @@ class Data(Message, frozen=True):
     `sequence` counts a link's frames from 1. Later events of the link have timestamps of at least `watermark_ms`.
     `position` is that of the frame's last events in the sender's log; 0 when they are in none.
 
-    On a link whose sender `tells_time` the events were accepted at `watermark_ms`, or as `accepted` says: so many rows
+    On a link whose sender `sends_times` the events were accepted at `watermark_ms`, or as `accepted` says: so many rows
     each at such a time, in the sender's time of day, which `ahead_ms` turns into the server's. `caught_up` says that
     nothing else waits at the sender; on other frames of such a link it is what MarkIdle says.
     """

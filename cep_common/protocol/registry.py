@@ -109,7 +109,7 @@ class EndpointAssigned(Message, frozen=True):
 class InflowReport(msgspec.Struct, frozen=True):
     """One inflow connection of a worker: an imported stream of a plan, and whether it is connected to a receiver.
 
-    `under_way_rows` were sent and are not acknowledged, of at most `window_rows`.
+    `in_flight_rows` were sent and are not acknowledged, of at most `window_rows`.
     """
 
     stream: str
@@ -117,7 +117,7 @@ class InflowReport(msgspec.Struct, frozen=True):
     sent_events: int = 0
     waiting_events: int = 0
     receiver: str = ""
-    under_way_rows: int = 0
+    in_flight_rows: int = 0
     window_rows: int = 0
 
 
@@ -137,12 +137,12 @@ class OutflowReport(msgspec.Struct, frozen=True):
 class WorkerPlanReport(msgspec.Struct, frozen=True):
     """The state of one plan at a worker.
 
-    `publishers` are the publisher instances linked to its outflow service, described by `links`. `write_ahead_logs`
-    is for plans that keep logs, `prepared` for exactly-once plans. `errors` are those of its sources, sinks and
-    connections since the worker started. With `needs_epoch` the worker takes no results of the plan yet: its epoch
-    was used before, by a database that was replaced, so the worker's data would be mistaken for the plan's. It does
-    under that epoch, or a later one that its manager's database has counted; 0: it takes them. With `takes_in` False
-    no source accepts events for the plan any more.
+    `publishers` are the publisher instances linked to its outflow service, described by `links`. `write_ahead_logs` is
+    for plans that keep logs, `prepared` for exactly-once plans. `errors` are those of its sources, sinks and
+    connections since the worker started. With `needs_epoch` the worker takes no results of the plan yet: its epoch was
+    used before, by a database that was replaced, so the worker's data would be mistaken for the plan's. It does under
+    that epoch, or a later one that its manager's database has counted; 0: it takes them. With `accepts_events` False no
+    source accepts events for the plan any more.
     """
 
     key: PlanKey
@@ -156,7 +156,7 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
     prepared: PreparedResultsReport | None = None
     errors: tuple[ErrorRecord, ...] = ()
     needs_epoch: int = 0
-    takes_in: bool = True
+    accepts_events: bool = True
 
 
 class RegisterWorker(Message, frozen=True):

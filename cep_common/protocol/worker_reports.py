@@ -19,11 +19,11 @@ MAX_ORPHANS = 64
 class PublisherReport(msgspec.Struct, frozen=True):
     """A link from a publisher instance.
 
-    `under_way_rows` of at most `window_rows` are not acknowledged yet; it `waits` while a consumer is full.
+    `in_flight_rows` of at most `window_rows` are not acknowledged yet; it `waits` while a consumer is full.
     """
 
     instance: str
-    under_way_rows: int
+    in_flight_rows: int
     window_rows: int
     waits: bool = False
 
@@ -155,5 +155,5 @@ class ListenerReport(msgspec.Struct, frozen=True):
     tenant: int
     event_stream: str
     waiting_events: int
-    under_way_rows: int
+    in_flight_rows: int
     lag_ms: int

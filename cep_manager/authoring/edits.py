@@ -126,7 +126,7 @@ def _waiting(snapshot: ClusterSnapshot, record: PlanRecord, stream: str) -> int:
         if report.key == record.key and report.epoch >= record.first_epoch
     )
     return sum(
-        one.waiting_events + one.under_way_rows for report in reports for one in report.inflow if one.stream == stream
+        one.waiting_events + one.in_flight_rows for report in reports for one in report.inflow if one.stream == stream
     )
 
 

@@ -548,7 +548,7 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         playback=compiled.playback,
         sources=compiled.sources,
         sinks=compiled.sinks,
-        intake=record.takes_in(),
+        intake=record.accepts_events(),
         trace=record.traced(),
         delivery=compiled.delivery,
         deployed_ms=record.stored.created_ms,

@@ -31,7 +31,7 @@ MAXIMUM_REPORTS = 16
 
 def waiting_events(report: WorkerPlanReport) -> int:
     """Return events that the worker accepted and the topology has not taken over."""
-    return sum(inflow.waiting_events + inflow.under_way_rows for inflow in report.inflow)
+    return sum(inflow.waiting_events + inflow.in_flight_rows for inflow in report.inflow)
 
 
 def undelivered_results(report: WorkerPlanReport) -> int:

@@ -133,7 +133,7 @@ def inflow_edges(
                     connected=connection.connected,
                     events=connection.sent_events,
                     events_per_second=rate,
-                    under_way=connection.under_way_rows,
+                    under_way=connection.in_flight_rows,
                     window=connection.window_rows,
                 )
     for source, stream in streams.items():
@@ -165,7 +165,7 @@ def outflow_edges(
                     connected=publisher.live,
                     events=_got(report, stream) if alone else None,
                     events_per_second=_got_rate(worker, report, stream) if alone else None,
-                    under_way=_link(report, publisher.id).under_way_rows,
+                    under_way=_link(report, publisher.id).in_flight_rows,
                     window=_link(report, publisher.id).window_rows,
                 )
     for sink, stream in streams.items():
@@ -188,7 +188,7 @@ def connections(workers: WorkerReports) -> Iterator[GraphConnection]:
                 events=inflow.sent_events,
                 waiting=inflow.waiting_events,
                 events_per_second=_sent_rate(worker, report, inflow.stream),
-                under_way=inflow.under_way_rows,
+                under_way=inflow.in_flight_rows,
                 window=inflow.window_rows,
             )
         received = sum(outflow.received_events for outflow in report.outflow)
@@ -205,7 +205,7 @@ def connections(workers: WorkerReports) -> Iterator[GraphConnection]:
                 events=received if alone else None,
                 waiting=0,
                 events_per_second=_all_got_rate(worker, report) if alone else None,
-                under_way=link.under_way_rows,
+                under_way=link.in_flight_rows,
                 window=link.window_rows,
             )
 

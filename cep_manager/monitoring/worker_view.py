@@ -34,7 +34,7 @@ class InflowView(msgspec.Struct, frozen=True):
     sent_events: int
     events_per_s: float
     waiting_events: int
-    under_way_rows: int
+    in_flight_rows: int
     window_rows: int
 
 
@@ -167,7 +167,7 @@ def _plan(worker: ClusterMember[RegisterWorker], plan: WorkerPlanReport) -> Work
                 sent_events=one.sent_events,
                 events_per_s=per_second(worker, _sent(plan.key, one.stream)),
                 waiting_events=one.waiting_events,
-                under_way_rows=one.under_way_rows,
+                in_flight_rows=one.in_flight_rows,
                 window_rows=one.window_rows,
             )
             for one in plan.inflow

@@ -249,7 +249,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
             return statistics
         return self.compiled.statistics if self.compiled is not None else "basic"
 
-    def takes_in(self) -> bool:
+    def accepts_events(self) -> bool:
         """Return whether workers accept events for the plan."""
         return self.stored.settings.intake and self.draining is None
 

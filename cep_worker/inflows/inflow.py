@@ -267,7 +267,7 @@ class Inflow:
             sent_events=self._out.sent_events,
             waiting_events=self._out.waiting_rows,
             receiver=self._receiver if connected else "",
-            under_way_rows=self._out.under_way_rows,
+            in_flight_rows=self._out.in_flight_rows,
             window_rows=self._out.window_rows,
         )
 
@@ -354,8 +354,8 @@ class Inflow:
         self._out.promise(self._watermark.watermark_ms, self._watermark.idle)
 
     def _opening(self) -> OpenLink:
-        tells_time = not self.playback
-        return OpenLink(self._worker, (self._schema(),), self.key, self.epoch, tells_time=tells_time)
+        sends_times = not self.playback
+        return OpenLink(self._worker, (self._schema(),), self.key, self.epoch, sends_times=sends_times)
 
     def _schema(self) -> StreamSchema:
         return StreamSchema(self.binding.stream, self.binding.attributes)

@@ -61,7 +61,7 @@ class ReceiverLink:
 
     Belongs to the data thread.
 
-    If the opening `tells_time`, the watermark of batches is the time at which they were accepted by the clock
+    If the opening `sends_times`, the watermark of batches is the time at which they were accepted by the clock
     `wall_ms`, and the server is notified when nothing waits any more.
 
     `changed` is called when the link opens or breaks, `room` when there is room again, and `stir` at any activity,
@@ -106,7 +106,7 @@ class ReceiverLink:
         self._connected_ms = 0
         self._watermark_ms = NO_WATERMARK
         self._sent_watermark_ms = NO_WATERMARK
-        self._resting = opening.tells_time
+        self._resting = opening.sends_times
         self._reported_idle = False
         self.sent_events = 0
         self.last_error = ""
@@ -139,7 +139,7 @@ class ReceiverLink:
         return self._backlog.rows
 
     @property
-    def under_way_rows(self) -> int:
+    def in_flight_rows(self) -> int:
         """Return the number of rows that were sent over the link and are not acknowledged."""
         return 0 if self._link is None else self._link.outbox.in_flight_rows
 
@@ -185,7 +185,7 @@ class ReceiverLink:
         A batch that may be sent again has an `origin`.
         """
         self._stir()
-        self._resting = self.opening.tells_time
+        self._resting = self.opening.sends_times
         self._reported_idle = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._backlog.append(QueuedBatch(batch, body, self._watermark_ms, origin=origin))
@@ -224,9 +224,9 @@ class ReceiverLink:
         """Close the link and continue under another epoch, with the backlog and without the promised watermark."""
         self._leave()
         self.opening = msgspec.structs.replace(opening, log=self._backlog.log)
-        if not opening.tells_time:
+        if not opening.sends_times:
             self._watermark_ms = NO_WATERMARK
-        self._resting = opening.tells_time
+        self._resting = opening.sends_times
         self._stir()
         self._changed()
 
@@ -304,7 +304,7 @@ class ReceiverLink:
     def _send(self, link: LinkSender, frame: ReadyFrame) -> int:
         self._sent_watermark_ms = max(self._sent_watermark_ms, frame.watermark_ms)
         to, position = self._stream.stream, frame.position
-        if not self.opening.tells_time:
+        if not self.opening.sends_times:
             return link.send(to, frame.body, frame.rows, frame.watermark_ms, position)
         self._reported_idle = self._is_caught_up(link, frame.rows)
         return link.send(
@@ -348,7 +348,7 @@ class ReceiverLink:
 
     def _tell_time(self, link: LinkSender) -> None:
         """Send a watermark that has advanced without events, in an empty batch."""
-        if self.opening.tells_time:
+        if self.opening.sends_times:
             if not self._reported_idle and self._is_caught_up(link, 0):
                 link.mark_idle()
                 self._reported_idle = True

@@ -110,7 +110,7 @@ class Listener:
         """Return the number of events that have not been sent yet."""
         return self._waiting.rows
 
-    def under_way_rows(self) -> int:
+    def in_flight_rows(self) -> int:
         """Return the number of rows that were sent and are not acknowledged."""
         return self._outbox.in_flight_rows
 
@@ -246,7 +246,7 @@ class Egress:
                 tenant=listener.asked.tenant,
                 event_stream=listener.name,
                 waiting_events=listener.waiting_events(),
-                under_way_rows=listener.under_way_rows(),
+                in_flight_rows=listener.in_flight_rows(),
                 lag_ms=listener.lag_ms(now_ms),
             )
             for listener in islice(self._listeners.values(), MOST_LISTENERS)

@@ -133,7 +133,7 @@ class Outflow:
         return tuple(
             PublisherReport(
                 instance=link.opening.sender,
-                under_way_rows=link.inbox.held_rows,
+                in_flight_rows=link.inbox.held_rows,
                 window_rows=link.inbox.window_rows,
                 waits=bool(link.attachment.parked),
             )

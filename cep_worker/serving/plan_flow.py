@@ -139,7 +139,7 @@ class PlanFlow:
             prepared=prepared.report() if prepared is not None else None,
             errors=errors,
             needs_epoch=self.outflows.needs_epoch(),
-            takes_in=self.plan.intake,
+            accepts_events=self.plan.intake,
         )
         unconnected = tuple(
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.asks

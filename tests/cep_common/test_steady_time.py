@@ -36,7 +36,7 @@ def test_a_clock_that_jumps_and_comes_back_changes_nothing(wrong_ms: int, caplog
         for jump in (wrong_ms, 0, wrong_ms, 0):
             host.wrong_ms = jump
             assert set(host.run(6_000)) == {1_000}
-            assert host.time.apart_ms == jump
+            assert host.time.deviation_ms == jump
     assert host.time.now_ms() == 1_700_000_000_000 + host.elapsed_ms
     assert caplog.text.count(f"jumped by {wrong_ms} ms") == 2, "once for each jump"
     assert caplog.text.count("is right again") == 2
@@ -48,7 +48,7 @@ def test_what_the_host_means_is_taken_over_in_time_and_told(wrong_ms: int, caplo
     host.wrong_ms = wrong_ms
     steps = host.run(HELD_MS + 2_000)
     assert [step for step in steps if step != 1_000] == [1_000 + wrong_ms]
-    assert host.time.apart_ms == 0
+    assert host.time.deviation_ms == 0
     assert "adopts its time" in caplog.text
 
 
@@ -58,4 +58,4 @@ def test_a_clock_that_is_adjusted_slowly_is_followed() -> None:
         host.wrong_ms += FOLLOWED_MS // 2
         host.run(1_000)
     assert host.time.now_ms() == 1_700_000_000_000 + host.elapsed_ms + host.wrong_ms
-    assert host.time.apart_ms == 0
+    assert host.time.deviation_ms == 0

@@ -73,7 +73,7 @@ def ailing_world() -> World:
         report = msgspec.structs.replace(
             report,
             inflow=tuple(
-                msgspec.structs.replace(one, under_way_rows=16_384, window_rows=65_536) for one in report.inflow
+                msgspec.structs.replace(one, in_flight_rows=16_384, window_rows=65_536) for one in report.inflow
             ),
             links=(PublisherReport("EventPublisher#0", 1_200, 65_536, waits=True),),
             write_ahead_logs=(

@@ -184,7 +184,7 @@ def test_a_plan_goes_from_text_to_active_and_connected_and_away_again(
 
     assert requests.delete(f"{address}/plans/Storms", timeout=5).status_code == 202
     assert eventually(state_is(address, "draining"))
-    report = msgspec.structs.replace(report, takes_in=False)
+    report = msgspec.structs.replace(report, accepts_events=False)
     peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, listed.revision, (report,)))
     assert eventually(lambda: peer.ask(task(key=KEY)).order == "pause")  # type: ignore[attr-defined]
     peer.ask(task(key=KEY, step="quiet"))

@@ -269,7 +269,7 @@ class FakeReceiver:
 
     def _take(self, event: LinkEvent) -> None:
         if isinstance(event, FrameArrived):
-            if isinstance(event.message, MarkIdle) and event.link.opening.tells_time:
+            if isinstance(event.message, MarkIdle) and event.link.opening.sends_times:
                 self.caught_up += 1
             else:
                 self.frames.append(event)

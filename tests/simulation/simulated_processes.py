@@ -25,7 +25,7 @@ class WorldClock:
         return self._world.now_ms
 
     @property
-    def apart_ms(self) -> int:
+    def deviation_ms(self) -> int:
         return 0
 
 

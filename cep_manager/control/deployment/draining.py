@@ -161,7 +161,7 @@ def drain_step(
         return DrainStep("work", _away_reason(missing, record, away))
     topics = _between_groups(record)
     reports = {name: _report(worker, record) for name, worker in live.items()}
-    unsure = [name for name, report in reports.items() if report is None or report.takes_in]
+    unsure = [name for name, report in reports.items() if report is None or report.accepts_events]
     if unsure:
         return DrainStep("work", f"its intake at {_named(unsure)} is about to stop")
     said = [report for report in reports.values() if report is not None]
@@ -248,7 +248,7 @@ def _at_rest(tasks: Iterable[RegisterTask]) -> bool:
 
 def _is_done(worker: Worker, record: PlanRecord) -> bool:
     report = _report(worker, record)
-    return report is not None and not report.takes_in and not has_left(report)
+    return report is not None and not report.accepts_events and not has_left(report)
 
 
 def _report(worker: Worker, record: PlanRecord) -> WorkerPlanReport | None:

@@ -148,7 +148,7 @@ def _load(case: PlanAlertContext) -> Iterator[Alert]:
         full = [
             one.stream
             for one in report.inflow
-            if one.connected and one.waiting_events and one.window_rows and one.under_way_rows >= one.window_rows
+            if one.connected and one.waiting_events and one.window_rows and one.in_flight_rows >= one.window_rows
         ]
         if full:
             what = (

@@ -55,7 +55,7 @@ def running(waiting: int = 0) -> World:
     world = World()
     world.put(plan(KEY, text=TEXT, compiled=compile_plan(TEXT, SCRIPTS)))
     inflow = (
-        InflowReport("S", connected=True, waiting_events=waiting, under_way_rows=waiting),
+        InflowReport("S", connected=True, waiting_events=waiting, in_flight_rows=waiting),
         InflowReport("R", connected=True),
     )
     world.hear(worker(msgspec.structs.replace(serves(key=KEY), inflow=inflow)))

@@ -31,7 +31,7 @@ def beat(world: World, events: int, after_ms: int) -> None:
     )
     world.hear(msgspec.structs.replace(task(events=events), components=busy, up_ms=world.now_ms))
     report = serves(events=events)
-    full = msgspec.structs.replace(report.inflow[1], under_way_rows=64, window_rows=64)
+    full = msgspec.structs.replace(report.inflow[1], in_flight_rows=64, window_rows=64)
     report = msgspec.structs.replace(report, inflow=(report.inflow[0], full))
     world.hear(worker(report, revision=world.snapshot().revision))
 

@@ -26,15 +26,15 @@ from cep_manager.plans.state import PlanState
 
 
 def has(
-    events: int, takes_in: bool = False, secured: bool = True, prepared: PreparedResultsReport | None = None
+    events: int, accepts_events: bool = False, secured: bool = True, prepared: PreparedResultsReport | None = None
 ) -> WorkerPlanReport:
     """A worker with so many waiting events."""
     report = serves()
     first, *others = (msgspec.structs.replace(one, waiting_events=0) for one in report.inflow)
-    inflow = (msgspec.structs.replace(first, waiting_events=events // 2, under_way_rows=events - events // 2), *others)
+    inflow = (msgspec.structs.replace(first, waiting_events=events // 2, in_flight_rows=events - events // 2), *others)
     write_ahead_logs = (WalReport("Arrivals", 100, 1_000, 1, secured=secured),)
     return msgspec.structs.replace(
-        report, inflow=inflow, takes_in=takes_in, write_ahead_logs=write_ahead_logs, prepared=prepared
+        report, inflow=inflow, accepts_events=accepts_events, write_ahead_logs=write_ahead_logs, prepared=prepared
     )
 
 
@@ -70,7 +70,7 @@ def drained(to_run: PlanToRun | None = None) -> World:
     if to_run is not None:
         world.put(to_run)
         world.hear(driver(topology("running")), task())
-    hear(world, has(100, takes_in=True))
+    hear(world, has(100, accepts_events=True))
     world.instructions += world.plane.drain_plan(KEY, ("worker-1",), world.now_ms)
     world.tick()
     world.taken(PushToDriver)
@@ -187,17 +187,17 @@ def test_every_worker_confirms_that_nothing_is_left() -> None:
 def test_a_worker_that_was_killed_before_is_waited_for_too() -> None:
     world = World()
     world.active()
-    hear(world, has(5, takes_in=True), name="worker-2")
+    hear(world, has(5, accepts_events=True), name="worker-2")
     for _ in range(150):
         keep_alive(world)
-        hear(world, has(0, takes_in=True))
+        hear(world, has(0, accepts_events=True))
     assert [one.latest.worker for one in world.snapshot().away_workers] == ["worker-2"]
     assert [one.latest.worker for one in world.snapshot().lost_workers] == []
 
 
 def test_a_worker_that_has_not_stopped_the_intake_may_still_accept_events() -> None:
     world = drained()
-    hear(world, has(0, takes_in=True))
+    hear(world, has(0, accepts_events=True))
     keep_alive(world, step="quiet")
     assert world.taken(RemoveDrained) == []
     assert record(world).drain_reason == "its intake at worker worker-1 is about to stop"
@@ -269,7 +269,7 @@ def test_a_manager_that_comes_to_lead_goes_on_and_hears_all_workers_first() -> N
     world = World()
     world.put(plan(sent_before=True, draining=("worker-1",)))
     world.hear(driver(topology("running")), peer=b"driver")
-    assert record(world).takes_in() is False
+    assert record(world).accepts_events() is False
     hear(world, has(0))
     keep_alive(world, step="quiet")
     assert world.taken(RemoveDrained) == []
@@ -283,9 +283,9 @@ def test_a_manager_that_comes_to_lead_goes_on_and_hears_all_workers_first() -> N
 def test_it_is_kept_after_all_when_it_is_activated() -> None:
     world = drained()
     world.instructions += world.plane.drain_plan(KEY, None, world.now_ms)
-    hear(world, has(0, takes_in=True))
+    hear(world, has(0, accepts_events=True))
     keep_alive(world)
-    assert (record(world).state, record(world).takes_in()) == (PlanState.ACTIVE, True)
+    assert (record(world).state, record(world).accepts_events()) == (PlanState.ACTIVE, True)
     assert world.taken(RemoveDrained) == []
 
 

@@ -104,7 +104,7 @@ def test_the_windows_are_told_the_shortest_first(view: FakeView) -> None:
 
 def test_connections_tell_how_full_their_windows_are(view: FakeView) -> None:
     report = serves(events=100)
-    inflow = msgspec.structs.replace(report.inflow[1], under_way_rows=64, window_rows=64)
+    inflow = msgspec.structs.replace(report.inflow[1], in_flight_rows=64, window_rows=64)
     links = (PublisherReport("EventPublisher#0", 5, 100),)
     full = msgspec.structs.replace(report, inflow=(report.inflow[0], inflow), links=links)
     view.world.hear(worker(full, revision=view.world.snapshot().revision))

@@ -189,7 +189,7 @@ def _full(world: World) -> dict[str, object]:
         sent_events=10,
         waiting_events=500,
         receiver="EventReceiver#0",
-        under_way_rows=64,
+        in_flight_rows=64,
         window_rows=64,
     )
     return {"inflow": (InflowReport("Arrivals", connected=True), full)}

@@ -50,7 +50,7 @@ def test_a_heartbeat_tells_of_links_logs_sinks_and_of_what_went_wrong_with_them(
     beat = world.manager.last(RegisterWorker)
     (plan,) = beat.plans
     (inflow,) = plan.inflow
-    assert 0 <= inflow.under_way_rows <= inflow.window_rows
+    assert 0 <= inflow.in_flight_rows <= inflow.window_rows
     assert inflow.window_rows > 0
     (wal,) = plan.write_ahead_logs
     assert wal.size_bytes > 0

@@ -142,7 +142,7 @@ class Receiver:
         """Let processing time wait for senders that have fallen silent; return whether something is unread."""
         unread = self.server.unread(now_ms)
         for link in self.server.links.values():
-            stalled = link.opening.tells_time and not unread and now_ms - self.server.heard_ms(link) >= STALLED_MS
+            stalled = link.opening.sends_times and not unread and now_ms - self.server.heard_ms(link) >= STALLED_MS
             if stalled != link.attachment.stalled:
                 link.attachment.stalled = stalled
                 self._pass_on(link)
@@ -202,7 +202,7 @@ class Receiver:
     def _take(self, event: LinkEvent) -> None:
         match event:
             case LinkArrived(link=link):
-                idle = self._by_clock and not link.opening.tells_time
+                idle = self._by_clock and not link.opening.sends_times
                 link.attachment = _LinkProgress(idle=idle, set_ms=self._set_ms)
                 self._end_former(link)
                 self._note_connections()
@@ -213,7 +213,7 @@ class Receiver:
                 progress.frames.took(sequence)
                 progress.heard, progress.stalled = True, False
                 if isinstance(message, Data) and batch is not None:
-                    progress.idle = self._by_clock and (message.caught_up or not link.opening.tells_time)
+                    progress.idle = self._by_clock and (message.caught_up or not link.opening.sends_times)
                     if self._positions.take(_channel(link.opening), link.opening.log, message.position):
                         self._data(link, message, batch, sequence)
                     else:
@@ -228,7 +228,7 @@ class Receiver:
                 # worker may be about to connect to another receiver.
                 progress = link.attachment
                 if self._by_clock:
-                    ended = progress.idle and (reason == CLOSED or not link.opening.tells_time)
+                    ended = progress.idle and (reason == CLOSED or not link.opening.sends_times)
                 else:
                     ended = reason == CLOSED
                 progress.idle, progress.stalled = ended and progress.heard, False
@@ -249,7 +249,7 @@ class Receiver:
     def _data(self, link: IncomingLink, message: Data, batch: pa.RecordBatch, sequence: int) -> None:
         progress: _LinkProgress = link.attachment
         stream, watermark_ms, clock_ms = message.stream, message.watermark_ms, NO_WATERMARK
-        if self._by_clock and link.opening.tells_time and watermark_ms > NO_WATERMARK:
+        if self._by_clock and link.opening.sends_times and watermark_ms > NO_WATERMARK:
             ahead_ms = message.ahead_ms + self._set_ms - progress.set_ms
             watermark_ms = clock_ms = watermark_ms + ahead_ms
             if abs(ahead_ms) > WRONG_MS:

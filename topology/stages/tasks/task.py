@@ -485,8 +485,8 @@ class Task:
         self._scripts.tend()
         for function, count, reason in self._scripts.stopped():
             self._note_stopped(function, count, reason, now_ms)
-        if self._clock.apart_ms:
-            text = f"the host's clock jumped by {self._clock.apart_ms} ms; check its time server"
+        if self._clock.deviation_ms:
+            text = f"the host's clock jumped by {self._clock.deviation_ms} ms; check its time server"
             stages: tuple[Receiver | Processor, ...] = (*self.receivers, *self._instances.processors)
             for instance in stages:
                 instance.statistics.error("clock-jumped", text, now_ms)

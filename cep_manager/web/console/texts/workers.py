@@ -220,7 +220,7 @@ def present_worker(worker: WorkerDetails) -> WorkerPage:
                 one.event_stream,
                 one.tenant,
                 count(one.waiting_events),
-                count(one.under_way_rows),
+                count(one.in_flight_rows),
                 duration(one.lag_ms),
             )
             for one in worker.listeners
@@ -269,7 +269,7 @@ def _part(plan: WorkerPlanView) -> PlanPart:
                 speed=rate(one.events_per_s),
                 sent=count(one.sent_events),
                 waiting=count(one.waiting_events),
-                under_way=_share(one.under_way_rows, one.window_rows),
+                under_way=_share(one.in_flight_rows, one.window_rows),
             )
             for one in plan.inflow
         ),
@@ -282,7 +282,7 @@ def _part(plan: WorkerPlanView) -> PlanPart:
                 instance=one.instance,
                 state="waits for a sink" if one.waits else "linked",
                 tone="wait" if one.waits else "good",
-                under_way=_share(one.under_way_rows, one.window_rows),
+                under_way=_share(one.in_flight_rows, one.window_rows),
             )
             for one in plan.publishers
         ),
