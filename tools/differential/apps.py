@@ -66,7 +66,9 @@ def partition(draw: Draw, app: GeneratedApp) -> list[str]:
     app.kinds.add("partition")
     keyed = draw.some(INPUTS, 1, 3)
     if draw.chance(0.7):
-        key = draw.weighted([("k", 6), ("i", 1), ("b", 1)])
+        key = draw.weighted(
+            [("k", 6), ("i", 1), ("b", 1), ("i % 2", 0.4), ("str:upper(k)", 0.4), ("ifThenElse(i > 2, 'x', k)", 0.4)]
+        )
         keys = ", ".join(f"{key} of {stream}" for stream in keyed)
     else:
         ranges = draw.one(["i < 3 as 'low' or i >= 3 as 'high'", "p > 2.0 as 'x' or p > 0.0 as 'y' or i == 1 as 'x'"])

@@ -88,9 +88,12 @@ def _questions(draw: Draw, app: GeneratedApp) -> list[Event]:
             asked.append(_change(draw, name))
     asked += [f"from {name} select k, i, t" for name in app.windows if draw.chance(0.5)]
     for name, value in app.aggregations.items():
-        per = draw.one(["sec", "min"])
+        per = draw.one(["sec", "min", "seconds", "minutes"])
+        spans = ["0L, 100000L", "0L, 100000L", "2000L, 60000L", "'1970-01-01 **:**:**'", "'1970-**-** **:**:**'"]
+        spans += ["'1970-01-01 00:00:00', '1970-01-01 00:01:00'", "'1970-01-01 00:00:02 +00:00', 100000L"]
+        within = draw.one(spans)
         asked.append(
-            f"from {name} within 0L, 100000L per '{per}' select AGG_TIMESTAMP, k, {value} order by AGG_TIMESTAMP, k"
+            f"from {name} within {within} per '{per}' select AGG_TIMESTAMP, k, {value} order by AGG_TIMESTAMP, k"
         )
     return [{"query": text} for text in asked]
 

@@ -25,6 +25,7 @@ WINDOWS = (
     "time(3)",
     "externalTime(ts, 3)",
     "timeLength(3, 2)",
+    "timeLength(3, 0)",
     "lengthBatch(2)",
     "lengthBatch(2, true)",
     "timeBatch(4)",
