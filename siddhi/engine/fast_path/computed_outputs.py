@@ -13,7 +13,7 @@ from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.expressions.batch_kernel import RESULT_WORDS
 from siddhi.engine.operators.expressions.batch_program import BatchProgram, ProgramInputs, run_program
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode
-from siddhi.engine.operators.expressions.leaves import ColumnNode
+from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.operators.expressions.register_program import NoProgramError
 from siddhi.engine.tuning import MAX_SMALL_BATCH_ROWS
 from siddhi.language.ast import AttributeType
@@ -60,6 +60,7 @@ class OutputProgram:
     def __init__(self, program: BatchProgram) -> None:
         self.program = program
         self.as_they_are: dict[str, str] = {}
+        self.timestamps: list[str] = []
         self.stored: dict[str, AttributeType] = {}
         self.evaluated: dict[str, ExpressionNode] = {}
 
@@ -70,6 +71,9 @@ class OutputProgram:
             self.as_they_are[name] = node.column
             if wanted:
                 program.outputs[name] = program.register(expression)
+            return
+        if isinstance(node, TimestampNode) and not wanted:
+            self.timestamps.append(name)
             return
         mark = program.mark()
         try:
@@ -115,6 +119,8 @@ class ComputedOutputs:
         results.set_timestamps(stamps_at, self.positions_at)
         for name, attribute in outputs.as_they_are.items():
             results.set_values(name, addresses[attribute], 0, self.positions_at)
+        for name in outputs.timestamps:
+            results.set_values(name, stamps_at, 0, self.positions_at)
         self._stored: list[tuple[str, int, int]] = []
         for number, (name, type_) in enumerate(outputs.stored.items()):
             values_at, valid = address_of(self._out[number]), address_of(self._valid[number])

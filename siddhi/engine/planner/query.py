@@ -39,6 +39,7 @@ from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.operators.source_chain import added_attributes, build_chain
 from siddhi.engine.operators.tables.table import Table
 from siddhi.engine.operators.tables.writer import TableWriter
+from siddhi.engine.operators.windows.base.window import may_reject
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
 
@@ -332,11 +333,6 @@ class QueryNode(AppNode):
 _RANDOM = frozenset({"UUID", "rand"})
 """Functions with varying results."""
 
-_NEVER_FAIL = frozenset(
-    {"length", "lengthBatch", "time", "timeBatch", "timeLength", "batch", "delay", "cron", "sort", "frequent"}
-)
-"""Windows that store every event."""
-
 
 def may_fail(query: model.AnalysedQuery) -> bool:
     """Return whether handlers of the inputs of `query`, or reads of tables, may fail events."""
@@ -348,7 +344,7 @@ def may_fail(query: model.AnalysedQuery) -> bool:
         inputs = [element.input for element in source.slots]
     for one in inputs:
         window = one.window
-        if window is not None and (window.namespace or window.name not in _NEVER_FAIL):
+        if window is not None and may_reject(window):
             return True
         if one.kind is model.SourceKind.AGGREGATION:
             return True

@@ -168,3 +168,12 @@ def with_time(batch: EventBatch, time: ExpressionNode, name: str, pool: StringPo
 
 WindowFactory = Callable[[WindowContext], WindowOperator]
 WINDOWS: Implementations[WindowFactory] = Implementations("window")
+
+_STORE_EVERY_EVENT = frozenset(
+    {"length", "lengthBatch", "time", "timeBatch", "timeLength", "batch", "delay", "cron", "sort", "frequent"}
+)
+
+
+def may_reject(call: model.HandlerCall) -> bool:
+    """Return whether events may fail in the window that `call` names."""
+    return bool(call.namespace) or call.name not in _STORE_EVERY_EVENT
