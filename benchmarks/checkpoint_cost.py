@@ -44,7 +44,7 @@ SAVEPOINT = "between-turns"
 SAVED_WITHIN_S = 60.0
 LOOK_S = 0.1
 FILL_ROWS = 1_200_000
-"""So many events fill the window before anything is measured."""
+"""The number of events that fill the window before the measurement."""
 
 
 class CostSide:

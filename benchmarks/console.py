@@ -50,7 +50,7 @@ PATIENCE_S = 10.0
 """What has said nothing for so long has failed; streams say every five seconds that they are there."""
 AGAIN_S = 1.0
 PAGE_EVERY_S = 10.0
-"""So often somebody opens each page again."""
+"""The interval at which each page is opened again."""
 PAGES_A_ROUND = 20
 YARDSTICK = "a call that does nothing"
 """How long it takes says how long this machine lets everybody wait."""

@@ -20,7 +20,7 @@ from topology.links.event_listener import EventListener
 EACH_S = 0.1
 """How often each plan gets an event."""
 LATE_S = 60.0
-"""So long the last results may take."""
+"""How long the last results may take."""
 TEXT = """@Plan:name('{name}')
 @Import('many.readings{n}:1.0.0') define stream Readings (sensor string, room int, value double, at long);
 @Export('many.alerts{n}:1.0.0') define stream Alerts (sensor string, value double);

@@ -39,7 +39,7 @@ SETTLE_S = 15.0
 MORE = 5
 LEDGER = 10
 SEEN_S = 3.0
-"""So soon after a kill plans are taken for active again at the earliest: until then it may not have been noticed."""
+"""The time after a kill before which an active plan does not count as recovered: the kill may be undetected."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 HEAD = """@Plan:name('{name}')
 @Import('many.readings{n}:1.0.0') define stream Readings (sensor string, room int, value double, at long);

@@ -18,7 +18,7 @@ from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 
 CONCERNED = 10
-"""So many rules concern one event."""
+"""The number of rules that match one event."""
 SIZES = (1, 100, 4_096)
 WARM_UP = 3
 MEASURED_S = 2.0

@@ -45,17 +45,17 @@ class ManagerClient:
 
     @property
     def url(self) -> str:
-        """The manager that answered last, `http://host:port`."""
+        """Return the manager that answered last, `http://host:port`."""
         return self._connection.url
 
     @property
     def tenant(self) -> int:
-        """The tenant on whose behalf the client calls."""
+        """Return the tenant on whose behalf the client calls."""
         return self._connection.tenant
 
     @property
     def token(self) -> str:
-        """The access token, or nothing."""
+        """Return the access token; empty without one."""
         return self._connection.token
 
     def deploy(self, text: str, replace: bool, savepoint: str = "") -> Any:

@@ -254,4 +254,4 @@ class KillTopology(Message, frozen=True):
     """The plan's last epoch when it is no longer deployed: its checkpoints go. 0: they stay."""
     token: int = 0
     deployed_ms: int = 0
-    """Whose checkpoints go: as in `submit-topology`."""
+    """The plan whose checkpoints are deleted: as in `submit-topology`."""

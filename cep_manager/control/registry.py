@@ -59,12 +59,12 @@ class EndpointRegistry:
         self._heartbeat_ms = heartbeat_ms
         self.lease_ms = lease_ms
         self._plans: dict[PlanKey, dict[Identity, EndpointRecord]] = {}
-        """All endpoints, by plan: most questions are about one of a thousand."""
+        """All endpoints, by plan: most look-ups are for one of a thousand plans."""
         self._at: dict[Endpoint, Identity] = {}
-        """Whose each endpoint is."""
+        """The identity of each endpoint."""
 
     def records(self) -> tuple[EndpointRecord, ...]:
-        """Return every endpoint that is not forgotten, in no order."""
+        """Return all endpoints, in no particular order."""
         return tuple(record for of_plan in self._plans.values() for record in of_plan.values())
 
     def register(self, message: RegisterEndpoint, now_ms: int) -> EndpointRegistered:

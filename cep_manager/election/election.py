@@ -66,7 +66,7 @@ class ElectionSignal(Enum):
     READY = "ready"
     """The plans were read."""
     OVER = "over"
-    """Its time has run out, or something was refused, or nothing can be known."""
+    """Its time has expired, a write was refused, or the state is unknown."""
 
 
 MOVES: dict[tuple[ElectionRole, ElectionSignal], ElectionRole] = {

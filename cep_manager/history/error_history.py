@@ -27,12 +27,12 @@ MOST_REPORTERS = 1_024
 It must exceed the number of live ones: a reporter that was removed counts again with its next report.
 """
 MOST_PLACES = 64
-"""Places that are remembered of each group; the one seen last longest ago goes first."""
+"""The places that are remembered of each group; the least recently seen one is dropped first."""
 SHOWN_PLACES = 16
 """How many of the newest places of each group are kept."""
 
 Owner = PlanKey | None
-"""Whose errors they are: a plan's, or those of no plan."""
+"""The plan that errors belong to, if any."""
 
 
 Where = tuple[str, str, int]

@@ -36,7 +36,7 @@ class PlannedComponent(msgspec.Struct, frozen=True):
     groupings: tuple[str, ...] = ()
     queries: tuple[PlannedQuery, ...] = ()
     carried: tuple[str, ...] = ()
-    """Those of its streams that go from group to group by a topic, not by a link."""
+    """The streams between its groups that are carried by topics instead of links."""
 
     def feeds(self, consumer: PlannedComponent, stream: str) -> bool:
         """Return whether `stream` goes from this stage to `consumer` by a link."""

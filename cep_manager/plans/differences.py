@@ -21,7 +21,7 @@ MOST_LINES = 60
 """More lines of a difference are not shown: the texts have little in common then."""
 LONGEST_LINE = 300
 MOST_COMPARED = 1_000
-"""So many lines of each text are aligned, from the first one that differs: the time grows with their square."""
+"""The maximum number of lines of each text that are aligned, from the first different one: the time is quadratic."""
 ONLY_SECRETS = "only secrets differ, which are not shown"
 AND_MORE = "… and more"
 LARGEST_PARSED = 65_536

@@ -37,7 +37,7 @@ MOST_REMOVED = 1_000
 MOST_SCALINGS = 200
 """How many changes of a stage's number of instances are remembered."""
 LONGEST_STEM = 118
-"""So much of a name is in the id that another plan's first name has made longer: the tables have room for ten more."""
+"""The length to which a name is cut in an id with a suffix; the columns have room for ten more characters."""
 
 
 NO_INSTANCES: Mapping[str, int] = MappingProxyType({})

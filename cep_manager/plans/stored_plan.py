@@ -98,6 +98,6 @@ class StoredPlan(msgspec.Struct, frozen=True):
         )
 
     def before_change(self, former: StoredVersion) -> StoredPlan:
-        """Return the plan as it was before the change that is not settled."""
+        """Return the plan before its unsettled change."""
         before = self.in_version(former)
         return msgspec.structs.replace(before, change=None, former=None, restore="", restore_epoch=0)

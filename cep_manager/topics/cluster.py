@@ -11,7 +11,7 @@ from cep_manager.topics.brokers import admin_settings
 from topology.kafka_client import group_reader
 
 CALL_S = 8.0
-"""So long the brokers have for an answer."""
+"""The time-out of requests to brokers."""
 EXTRA = "pip install 'cep-on-spark[kafka]'"
 
 

@@ -262,9 +262,9 @@ class SweptPlans(Protocol):
 
 
 CLOSE_S = 2.0
-"""So long a manager that ends waits for what is being deleted."""
+"""How long a manager that ends waits for pending deletions."""
 SWEEP_S, AGAIN_S = 3.0, 30.0
-"""How often topics are looked at, and how often when brokers do not answer or messages are unread."""
+"""The interval of checks of topics, and the interval when brokers do not answer or messages are unread."""
 
 
 def _is_of(topic: KnownTopic, key: PlanKey) -> bool:

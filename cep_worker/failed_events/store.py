@@ -197,7 +197,7 @@ class FailedEventStore:
         """Keep only `failed` of the entry's events, under the same id, possibly with new reasons.
 
         An entry that was discarded in the meantime is not restored. Raises InputError `errors-unavailable`, and the
-        entry is as it was.
+        entry is unchanged.
         """
         parts = self._parts(failed)
         key = entry.origin.key
@@ -258,7 +258,7 @@ class FailedEventStore:
                                  key.topology(), self._counts[key])  # fmt: skip
         except InputError as error:  # retried when plans change
             self._owners = None
-            logger.error("entries of plans that are gone cannot be deleted: reason=%s", error)  # noqa: TRY400 - the text says it all
+            logger.error("entries of removed plans cannot be deleted: reason=%s", error)  # noqa: TRY400 - the text says it all
 
     def _forget(self, key: PlanKey, reason: str) -> None:
         count = self.discard(key, None)

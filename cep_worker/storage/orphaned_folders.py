@@ -176,7 +176,7 @@ class OrphanedFolders:
             one.id, self._kind, one.key.topology(), one.events, reason)  # fmt: skip
 
     def note_events(self, one: OrphanedFolder, events: int) -> None:
-        """So many events of it are left.
+        """Store the number of remaining events.
 
         Raises OSError.
         """

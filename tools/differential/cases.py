@@ -12,7 +12,7 @@ from tools.differential.draw import Draw, plain
 from tools.differential.events import Event, random_events
 
 EVENTS_OF_ONE_APP = 10
-"""So many cases in a row have one app with other events: to build an app costs more than to run it."""
+"""The number of consecutive cases with one app and different events: building an app costs more than running it."""
 
 
 @dataclass(frozen=True, slots=True)

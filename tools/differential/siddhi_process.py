@@ -49,7 +49,7 @@ class SiddhiProcess:
             self._process = None
 
     def play(self, case: Mapping[str, Any]) -> SiddhiAnswer:
-        """Return what Siddhi answers to `case`, whose own expectation, if any, is not looked at."""
+        """Return Siddhi's answer to `case`, ignoring its own expectation."""
         process = self._process or self._start()
         assert process.stdin is not None  # noqa: S101 - for mypy
         assert process.stdout is not None  # noqa: S101 - for mypy

@@ -118,7 +118,7 @@ class EventListener:
                 self.acknowledge()
 
     def batches(self, timeout_ms: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield batches as they come, until none has come for `timeout_ms` (None: forever). Raises as `receive`.
+        """Yield batches as they arrive, until none has arrived for `timeout_ms` (None: forever). Raises as `receive`.
 
         Args:
             timeout_ms: How long to wait for the next batch, in ms; None waits forever.

@@ -22,7 +22,7 @@ Identity = tuple[Hashable, ...]
 
 
 class RowMove(NamedTuple):
-    """So many `rows` that are `before` become `after`: columns that the plan does not have keep what they hold."""
+    """A change of `rows` equal rows from `before` to `after`; columns that the plan does not have are unchanged."""
 
     before: Row
     after: Row
@@ -47,7 +47,7 @@ class Writes:
 
 
 def writes_of(changes: Iterable[RowChange], primary_key: Sequence[str]) -> Writes:
-    """Return the net writes of `changes`, in their order, to a table that is as it was before them."""
+    """Return the net effect of `changes`, in their order, as writes to a table."""
     return _by_key(changes, primary_key) if primary_key else _by_row(changes)
 
 

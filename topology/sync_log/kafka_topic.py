@@ -1,6 +1,6 @@
 """The topic of a log on real brokers. One partition counts; the topic is created when there is none.
 
-Each side has a thread that waits for the client, and wakes the task's loop when something has come.
+Each side has a thread that waits for the client and wakes the task's loop when messages arrive.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from topology.events.bundle import Bundle
 from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 
 Bound = tuple[int, int]
-"""(watermark, rank): rows up to there may go."""
+"""(watermark, rank) up to which rows may be released."""
 
 
 @dataclass(slots=True)
@@ -66,10 +66,10 @@ class Channels:
         self._channels: dict[_Key, _Channel] = {}
         self._await_others(now_ms)
         self.let_go: list[str] = []
-        """Channels that were waited for in vain, until the owner clears them."""
+        """Channels whose wait timed out, until the owner clears them."""
 
     def note(self, bundle: Bundle, streams: tuple[str, ...], now_ms: int) -> None:
-        """Apply what `bundle` says about the time of `streams`, which are merged."""
+        """Apply the watermark of `bundle` for `streams`, which are merged."""
         key = (bundle.origin, bundle.channel, streams)
         channel = self._channels.get(key)
         if channel is None:
@@ -181,7 +181,7 @@ class Channels:
             self._channels[awaited, held.name, streams] = channel
 
     def _await_others(self, now_ms: int) -> None:
-        """Everybody is waited for of whom no channel is known."""
+        """Wait for all sources without a known channel."""
         known = {(origin, stream) for origin, _, streams in self._channels for stream in streams}
         for stream, heard_as in self._origins.items():
             for awaited in dict.fromkeys(heard_as.values()):

@@ -1,4 +1,4 @@
-"""The time of an engine: how far it has come, and the timers that fire on the way."""
+"""The clock of an engine, which advances its time and fires its timers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from topology.events.frames import shifted
 from topology.time.origins import TimedEngine
 
 BEHIND_MS = 5_000
-"""An engine whose time is so much later than the time of day got it from a wrong clock."""
+"""The lead of an engine's time over the time of day from which it was set by a wrong clock."""
 FAR_MS = 400 * 86_400_000
-"""Time that no plan was interrupted for: an engine does not work it through second by second."""
+"""The length of an interruption from which an engine does not process the time second by second."""
 
 
 class ShiftedEngine:
@@ -64,7 +64,7 @@ class ShiftedEngine:
 
 
 class EngineClock:
-    """Moves an engine on in time.
+    """Advances the time of an engine.
 
     `at` is called with the processing time of what the engine makes next. With `each_time`, timers of different times
     fire in calls of their own, so that results of one call all have the same time.
@@ -73,17 +73,17 @@ class EngineClock:
     def __init__(self, engine: TimedEngine, at: Callable[[int], None], *, each_time: bool) -> None:
         self.engine = ShiftedEngine(engine)
         self.time_ms = 0
-        """How far the engine has come."""
+        """The present time of the engine."""
         self._at = at
         self._each_time = each_time
 
     def move(self, time_ms: int) -> None:
-        """Go on to `time_ms`, of which the next call of the engine is; never back."""
+        """Advance to `time_ms`, the time of the next call of the engine; never back."""
         self.time_ms = max(self.time_ms, time_ms)
         self._at(self.time_ms)
 
     def pass_time(self, time_ms: int) -> None:
-        """Go on to `time_ms` and fire the timers that are due until then."""
+        """Advance to `time_ms` and fire the timers that are due until then."""
         before = None
         while self._each_time and (due := self.engine.next_deadline_ms()) is not None and before != due < time_ms:
             before = due

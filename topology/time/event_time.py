@@ -1,7 +1,7 @@
 """Event time of a stage: streams are merged by watermark, and time advances with them.
 
 Where the plan has `@app:playback(idle.time='…', increment='…')` event time also advances by the increment whenever no
-event has come for the idle time, once there was a first event. Stages behind follow those in front of them.
+event has arrived for the idle time, once there was a first event. Downstream stages follow their upstream stages.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class EventTime:
         self._leads = playback.idle_ms is not None and not upstream
         self._upstream = dict.fromkeys(upstream, NO_WATERMARK)
         self._heard_ms = now_ms
-        """When an event, or an increment, came last."""
+        """When the last event arrived, or time was last incremented."""
         self._begun = engine.clock_ms > 0
-        """There was an event; a restored engine had one if its time is not that of its start."""
+        """Whether there was an event. A restored engine had one if its time is not that of its start."""
         self._moved = False
-        """Time has advanced by increments since the last event."""
+        """Whether time has advanced by increments since the last event."""
         self.behind_ms = 0
-        """Event time knows no time of day."""
+        """Event time is not shifted."""
         self.is_choked = False
-        """Time waits for a channel whose sender has a full window."""
+        """Whether time waits for a channel whose sender has a full window."""
 
     @property
     def waits(self) -> bool:
@@ -53,7 +53,7 @@ class EventTime:
         return self.merger.channels.awaited() if self.merger.held_rows else ()
 
     def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
-        """Accept bundles, process all whose time has come, and return those that are done, to be settled."""
+        """Accept bundles, process those that are due, and return finished ones, to be settled."""
         for bundle in bundles:
             if bundle.origin in self._upstream:
                 self._upstream[bundle.origin] = max(self._upstream[bundle.origin], bundle.watermark_ms)

@@ -1,4 +1,4 @@
-"""Time of a replica whose plan runs under the system clock: that of the log alone.
+"""The time of a replica whose plan runs under the system clock, which only the log determines.
 
     log ──a@12──b@12──tick 60──c@75──▶   every replica runs a and b at 12, fires timers until 60, then runs c at 75
 
@@ -20,7 +20,7 @@ from topology.time.origins import TimedEngine
 from topology.time.system_time import cut_by_clock
 
 TICK_MS = 50
-"""How often a log contains the time if there are no events: so late a timer of a replica may fire."""
+"""The interval of times in a log without events, which is the maximum delay of replicas' timers."""
 
 
 class LogTime:
@@ -54,7 +54,7 @@ class LogTime:
 
     @property
     def behind_ms(self) -> int:
-        """How far the log's time is behind the time of day."""
+        """Return the lag of the log's time behind the time of day."""
         return 0 if self._promised[1] or not self._clock.time_ms else max(0, self._now_ms - self._clock.time_ms)
 
     def awaits(self) -> tuple[str, ...]:

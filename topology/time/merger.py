@@ -35,10 +35,10 @@ _ARRIVAL_BITS = 20
 _ARRIVALS = 1 << _ARRIVAL_BITS
 
 _PIECE_ROWS = 4_096
-"""Small batches that wait are joined up to so many rows: a batch of one row needs a hundred times the memory of its
-row, and a release looks at each batch."""
+"""The rows up to which small waiting batches are joined: a batch of one row needs a hundred times the memory of its
+row, and a release checks each batch."""
 _FEW_BATCHES = 64
-"""So many batches may wait without being joined."""
+"""The number of waiting batches from which small ones are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,11 @@ class EventTimeMerger:
 
     @property
     def late_rows(self) -> int:
-        """How many rows of all streams came late."""
+        """Return the number of late rows of all streams."""
         return sum(self.late.values())
 
     def hear(self, bundle: Bundle, now_ms: int) -> None:
-        """Apply what a bundle says about time."""
+        """Apply the watermark of a bundle."""
         streams = tuple(stream for stream in bundle.streams if stream in self._ranks)
         if streams:
             self.channels.note(bundle, streams, now_ms)
@@ -202,7 +202,7 @@ class EventTimeMerger:
         bundle.settle()
 
     def release(self, now_ms: int, wanted_ms: int | None = None, most_rows: int | None = None) -> MergedStep | None:
-        """Return the rows whose turn has come, or None when there are none.
+        """Return the rows that may be processed now, or None.
 
         Args:
             now_ms: The time of day.
@@ -253,7 +253,7 @@ class EventTimeMerger:
         self.channels.on_time(now_ms)
 
     def passed(self, time_ms: int) -> None:
-        """Time has advanced to `time_ms`: rows before are late."""
+        """Record that time has advanced to `time_ms`, so that earlier rows are late."""
         self._released_ms = max(self._released_ms, time_ms)
 
     def settle_held(self) -> None:

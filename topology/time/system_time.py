@@ -61,7 +61,7 @@ class SystemTime:
         self._now_ms = 0
         self._live = False
         self._more = False
-        """Rows are held that could go: `on_time` is to be called at once."""
+        """Whether rows are held that may be processed, so that `on_time` is due at once."""
 
     @property
     def shift_ms(self) -> int:
@@ -90,11 +90,11 @@ class SystemTime:
 
     @property
     def behind_ms(self) -> int:
-        """How far processing time is behind the time of day."""
+        """Return the lag of processing time behind the time of day."""
         return 0 if self._live or not self._clock.time_ms else max(0, self._now_ms - self._clock.time_ms)
 
     def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
-        """Accept bundles, process all whose time has come, and return those that are done, to be settled."""
+        """Accept bundles, process those that are due, and return finished ones, to be settled."""
         merger, done = self.merger, []
         self._note_time(now_ms)
         for bundle in bundles:
@@ -108,7 +108,7 @@ class SystemTime:
         return done + self._release(now_ms)
 
     def on_time(self, now_ms: int) -> list[Bundle]:
-        """Something is due: a timer, or the end of waiting."""
+        """Fire due timers, and stop waiting for silent channels."""
         self._note_time(now_ms)
         self.merger.on_time(now_ms)
         done = self._release(now_ms)

@@ -26,12 +26,12 @@ CHANGES_NOTHING = frozenset(
         "console.query_plan_fragment",
     }
 )
-"""What is sent to be looked at only, and what only asks."""
+"""Calls that change nothing although their method is POST."""
 
 LOGIN = "accounts.log_in"
 SEE_OTHER, NOT_AUTHENTICATED, FORBIDDEN = 303, 401, 403
 OF_LOGINS = frozenset({SEE_OTHER, NOT_AUTHENTICATED, TOO_MANY})
-"""The result of a login. A form that is refused before it is read, too large or another site's, is none."""
+"""Statuses of logins. A form that is refused before it is read (too large, or cross-site) is no login."""
 
 WHO_LENGTH, SHOWN_LENGTH, ADDRESS_LENGTH, CALL_LENGTH, TARGET_LENGTH = 64, 16, 64, 64, 200
 """What the table takes: an entry that it does not take would be lost."""

@@ -237,7 +237,7 @@ def _known_failure(error: CepError) -> Response:
 
 
 def storm_refusal(status: int, message: str) -> Response:
-    """Return the answer to a request that does not get as far as to be looked at."""
+    """Return the response to a request that is refused before it is handled."""
     return _failure(status, f"{status} {HTTPStatus(status).phrase}", message)
 
 

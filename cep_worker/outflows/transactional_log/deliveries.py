@@ -414,7 +414,7 @@ class ConsumerDeliveries:
         return False
 
     def _note_gone(self, group: ResultGroup, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
-        """Count the rows of files before `group` that are gone, if they were to be delivered though it is not."""
+        """Count the rows of missing files before `group`, if they had to be delivered although `group` has not."""
         if group.missing_rows and self._decision_before(group, verdict) is CommitDecision.RELEASE:
             self._losses.note(group.missing_rows, place_of(group.path))
 

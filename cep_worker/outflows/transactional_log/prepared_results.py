@@ -82,7 +82,7 @@ class PreparedResults:
         self._exported: dict[str, tuple[tuple[str, str], ...]] = {}
         self._spans: tuple[CheckpointSpan, ...] = ()
         self._last_runs: tuple[CheckpointSpan, ...] = ()
-        """The last runs of deployments that are gone for good; all of their results are committed."""
+        """The last runs of deployments that have ended for good; all of their results are committed."""
         self._status: tuple[tuple[CheckpointSpan, ...], ...] = ()
         """The reported checkpoints, by deployment."""
         self._judged = False

@@ -62,8 +62,8 @@ class PublisherLog:
         self.groups: deque[ResultGroup] = deque()
         """The stored groups, oldest first; the last one may still be written."""
         self.lost: dict[str, int] = {}
-        """Of files that were found and are gone, or set aside, as many rows are lost. What files lack that are held
-        (their groups' `lost_rows`) is lost when these turn out to stand."""
+        """The number of rows lost with files that are missing or were set aside. Missing rows of stored groups
+        (their `lost_rows`) only count as lost when the group turns out to be committed."""
         self._found_run: Attempt | None = None
         """The run of the newest file that was found."""
         self.dropped = self.dropped_rows = 0

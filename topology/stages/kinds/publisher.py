@@ -189,7 +189,7 @@ class Publisher:
         self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())
 
     def mark(self, checkpoint: int) -> Parts:
-        """Record that all results of `checkpoint` have come; `flushed` will name it when the worker has them."""
+        """Record that all results of `checkpoint` have arrived; `flushed` will contain it when the worker has them."""
         self._waiting.append(_Mark(checkpoint))
         self.pump()
         return NO_STATE

@@ -16,11 +16,11 @@ _STATUS = Path("/proc/self/status")
 _ANONYMOUS = re.compile(rb"^RssAnon:\s+(\d+) kB", re.MULTILINE)
 
 LOOK_S = 0.1
-"""So often a task with a limit looks how much memory it holds."""
+"""The interval at which a task with a limit checks its memory."""
 
 
 def memory_bytes() -> int:
-    """Memory that the process holds for itself now; where there is no /proc, the most that it ever held."""
+    """Return the private memory of the process; without /proc the maximum that it ever used."""
     try:
         found = _ANONYMOUS.search(_STATUS.read_bytes())
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def memory_bytes() -> int:
 
 
 class TaskTime:
-    """Counts from now on: a forked process was there, and has used time, before its task began."""
+    """Counts time from its creation on, since a forked process has used time before its task began."""
 
     def __init__(self) -> None:
         self._since_ns = time.process_time_ns()
@@ -43,12 +43,12 @@ class TaskTime:
         return (time.monotonic_ns() - self._started_ns) // 1_000_000
 
     def used_ms(self) -> int:
-        """Processor time of all threads since then."""
+        """Return the processor time of all threads since then."""
         return (time.process_time_ns() - self._since_ns) // 1_000_000
 
 
 class MemoryGuard(threading.Thread):
-    """Stops the task that holds more than `limit_bytes`; runs until `close`. Between two looks a task may go beyond."""
+    """Stops a task that uses more than `limit_bytes`. Runs until `close`; between checks tasks may exceed it."""
 
     def __init__(
         self, task: int, limit_bytes: int, stop: Callable[[TopologyError], None], *, by_plan: bool = True

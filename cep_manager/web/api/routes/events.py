@@ -51,7 +51,7 @@ class TailQuery(msgspec.Struct, frozen=True):
 
 
 class TailSampleQuery(TailQuery, frozen=True):
-    """What is looked at, and for how long."""
+    """Query parameters of a watch: a filter, and the duration."""
 
     wait_ms: Annotated[int, Meta(ge=0, le=LONGEST_LOOK_MS, description="Duration")] = 1_000
 

@@ -38,7 +38,7 @@ class TopologyQuery(msgspec.Struct, frozen=True):
 
 
 class StageQuery(msgspec.Struct, frozen=True):
-    """Of which stage."""
+    """Query parameters: the stage."""
 
     component: Annotated[str, Meta(description="Only this stage")] = ""
 

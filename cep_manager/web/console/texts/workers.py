@@ -19,7 +19,7 @@ STATES: dict[str, tuple[str, Tone]] = {
     "lost": ("lost", "bad"),
 }
 BEHIND: tuple[str, Tone] = ("behind", "busy")
-"""Of one that works from an older list of plans."""
+"""The note on a worker that has an older list of plans."""
 NEARLY_FULL = 0.8
 """From this share of its bound on a log is marked."""
 
