@@ -171,6 +171,13 @@ class EventBatch:
         copy.only_current = False
         return copy
 
+    def as_current(self) -> EventBatch:
+        """Return the same rows as current ones."""
+        copy = self.with_columns(self.columns)
+        copy._kinds = None
+        copy.only_current = True
+        return copy
+
     def with_timestamps(self, timestamps: Int64Array) -> EventBatch:
         """Return the same rows with other timestamps."""
         copy = self.with_columns(self.columns)

@@ -129,7 +129,8 @@ class RowStore:
 
     def take(self, sequences: Int64Array) -> dict[str, Column]:
         """Return the columns of the rows with these sequence numbers."""
-        return {name: self.column(name, sequences) for name in self._values}
+        positions = sequences - self._offset
+        return {name: self.column_at(name, positions) for name in self._values}
 
     def column(self, name: str, sequences: Int64Array) -> Column:
         """Return one column of the rows with these sequence numbers."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from siddhi.analysis import model
 from siddhi.engine.columnar.batch import EventBatch, empty_batch, renumber_chunks
-from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.columnar.kinds import RESET
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.emit.batch_writer import BatchWriter
 from siddhi.engine.jit.arrays import Int64Array
@@ -65,12 +65,13 @@ def as_inserted(batch: EventBatch) -> EventBatch:
 
     Expired events become current; resets are dropped.
     """
-    if batch.only_current or not batch.kinds.any():
+    if batch.only_current or not batch.size:
         return batch
-    resets = batch.kinds == RESET
-    if resets.any():
-        batch = batch.take(np.flatnonzero(~resets))
-    return batch.with_kinds(np.full(batch.size, CURRENT, dtype=np.int8)) if (batch.kinds == EXPIRED).any() else batch
+    kinds = batch.kinds
+    last = kinds.max()
+    if last == RESET:
+        batch = batch.take(np.flatnonzero(kinds != RESET))
+    return batch.as_current()
 
 
 def merge_producers(batches: list[EventBatch], ranks: Int64Array | None = None) -> EventBatch:

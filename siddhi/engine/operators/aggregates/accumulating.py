@@ -18,8 +18,9 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
 from siddhi.engine.columnar.state_tree import State
-from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.jit.arrays import INT64, Int64Array
 from siddhi.engine.jit.bits import address_of
+from siddhi.engine.jit.kernels import NO_MASK, kernel_array, state_kernel
 from siddhi.engine.operators.aggregates.accumulators import Accumulators, accumulation_of, in_form
 from siddhi.engine.operators.aggregates.moves import (
     ADD,
@@ -39,10 +40,35 @@ from siddhi.engine.operators.expressions.aggregation import AGGREGATORS, Aggrega
 from siddhi.engine.operators.expressions.evaluation import Value
 from siddhi.language.ast import AttributeType
 
+
+@state_kernel
+def _plan(kinds, groups, fresh, of_kinds, moves):  # type: ignore[no-untyped-def]
+    """Plan what each row does; without `fresh` no group starts again."""
+    for row in range(len(kinds)):
+        moves[row] = of_kinds[kinds[row]] | row << ROW_SHIFT | groups[row] << GROUP_SHIFT
+        if len(fresh) > 0 and fresh[row]:
+            moves[row] |= CLEAR
+
+
 _MOVES: Int64Array = np.full(128, WRITE, dtype=np.int64)
 """The number of rows that each kind adds."""
 _MOVES[CURRENT] |= ADD
 _MOVES[EXPIRED] |= REMOVE
+
+
+def _moves(rows: AggregateInput) -> Int64Array:
+    """Return the moves of `rows`, which the aggregates of one evaluation share."""
+    evaluation = rows.evaluation
+    known = evaluation.moves
+    if known is not None:
+        moves, active, groups, fresh = known
+        if active is evaluation.active and groups is evaluation.groups and fresh is evaluation.fresh:
+            return moves
+    kinds, fresh = kernel_array(rows.kinds), NO_MASK if rows.fresh is None else kernel_array(rows.fresh)
+    moves = np.empty(len(kinds), INT64)
+    _plan(kinds, kernel_array(rows.groups), fresh, _MOVES, moves)
+    evaluation.moves = moves, evaluation.active, evaluation.groups, evaluation.fresh
+    return moves
 
 
 class AccumulatingAggregator(Aggregator):
@@ -55,17 +81,15 @@ class AccumulatingAggregator(Aggregator):
         self.state = Accumulators([accumulation], [0])
         self.strings = accumulation.argument is AttributeType.STRING
         self.argued = accumulation.argument is not None
+        self._lines: Int64Array = np.zeros((1, LINE_WIDTH), INT64)
 
     def update(self, rows: AggregateInput) -> Value:
         size = len(rows.kinds)
-        moves = _MOVES[rows.kinds] | np.arange(size) << ROW_SHIFT | rows.groups << GROUP_SHIFT
-        if rows.fresh is not None:
-            moves[rows.fresh] |= CLEAR
-        lines = np.zeros((1, LINE_WIDTH), dtype=np.int64)
+        moves, lines = _moves(rows), self._lines
         values = valid = None
         if self.argued:
             values, form = in_form(rows.values)
-            lines[0, FORM], lines[0, VALUES] = form, address_of(values)
+            lines[0, FORM], lines[0, VALUES], lines[0, MASK] = form, address_of(values), 0
             if rows.valid is not None and not self.strings:
                 valid = np.ascontiguousarray(rows.valid)
                 lines[0, MASK] = address_of(valid)

@@ -77,10 +77,23 @@ class Evaluation:
     `active` masks the rows that count (None means all): only these change the state of aggregates and can fail.
     `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group restarts.
     `outputs` are the query's own output values so far. `read` masks the rows whose outputs are read (None means all):
-    an aggregate that is an output may skip its value in all others.
+    an aggregate that is an output may skip its value in all others. `moves` is what rows do to accumulators, if an
+    aggregate has planned that: for these `active`, `groups` and `fresh`.
     """
 
-    __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "outputs", "read", "reasons", "size")
+    __slots__ = (
+        "active",
+        "batch",
+        "failed",
+        "fresh",
+        "group_count",
+        "groups",
+        "moves",
+        "outputs",
+        "read",
+        "reasons",
+        "size",
+    )
 
     def __init__(
         self,
@@ -100,6 +113,7 @@ class Evaluation:
         self.read: BoolArray | None = None
         self.failed: BoolArray | None = None
         self.reasons = _NO_REASONS
+        self.moves: tuple[Int64Array, BoolArray | None, Int64Array | None, BoolArray | None] | None = None
 
     @property
     def message(self) -> str:

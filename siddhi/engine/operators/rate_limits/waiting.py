@@ -38,8 +38,6 @@ from siddhi.engine.operators.rate_limits.limiter import (
     Limiter,
     chunks_of,
     in_lists,
-    taken,
-    times_of,
     without_groups,
 )
 from siddhi.engine.operators.windows.base.emission import timer_order
@@ -120,7 +118,7 @@ def _give_back(run, free, block):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
-def _let_out(run, rows, blocks, cells, block, base, order, clock, chunk, out):  # type: ignore[no-untyped-def]
+def _let_out(run, rows, blocks, cells, block, order, clock, chunk, out):  # type: ignore[no-untyped-def]
     """Emit the rows of a block."""
     place, instance = blocks[block, HEAD], blocks[block, INSTANCE]
     while place >= 0:
@@ -130,9 +128,8 @@ def _let_out(run, rows, blocks, cells, block, base, order, clock, chunk, out):  
         out[TURN, count] = run[TURN_NOW]
         run[WRITTEN] = count + 1
         rows[BLOCK_OF, place] = -1
-        if place < base:
-            rows[FREED, run[FREED_COUNT]] = place
-            run[FREED_COUNT] += 1
+        rows[FREED, run[FREED_COUNT]] = place
+        run[FREED_COUNT] += 1
         place = rows[NEXT, place]
     blocks[block, NUMBER] = -1
     newer = cells[instance, BLOCK]
@@ -145,7 +142,7 @@ def _let_out(run, rows, blocks, cells, block, base, order, clock, chunk, out):  
 
 
 @seldom_part
-def _fire(run, rows, blocks, cells, heap, free, base, order, clock, step_clocks, floor, out):  # type: ignore[no-untyped-def]
+def _fire(run, rows, blocks, cells, heap, free, order, clock, step_clocks, floor, out):  # type: ignore[no-untyped-def]
     """Emit the blocks whose tick precedes a row of (`order`, `clock`)."""
     while run[HEAPED] > 0:
         block = heap[0]
@@ -154,12 +151,12 @@ def _fire(run, rows, blocks, cells, heap, free, base, order, clock, step_clocks,
         if blocks[block, NUMBER] >= 0:
             if at > order or (at == order and now >= clock):
                 return
-            _let_out(run, rows, blocks, cells, block, base, at, now, blocks[block, NUMBER], out)
+            _let_out(run, rows, blocks, cells, block, at, now, blocks[block, NUMBER], out)
         _give_back(run, free, _pop(run, blocks, heap))
 
 
 @seldom_part
-def _end_run(run, rows, blocks, cells, base, instance, order, clock, floor, out):  # type: ignore[no-untyped-def]
+def _end_run(run, rows, blocks, cells, instance, order, clock, floor, out):  # type: ignore[no-untyped-def]
     """Emit the blocks of an instance whose tick is due by the end of a run of its rows."""
     while True:
         first, block = np.int64(-1), cells[instance, BLOCK]
@@ -170,23 +167,23 @@ def _end_run(run, rows, blocks, cells, base, instance, order, clock, floor, out)
         if first < 0:
             return
         now = max(blocks[first, TICK], floor)
-        _let_out(run, rows, blocks, cells, first, base, order, now, blocks[first, NUMBER], out)
+        _let_out(run, rows, blocks, cells, first, order, now, blocks[first, NUMBER], out)
 
 
 @state_kernel
-def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
-    param, run, rows, blocks, cells, group_cells, heap, free, base, orders, clocks, chunks, instances, groups, kinds,
+def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, compiled as a whole
+    param, run, rows, blocks, cells, group_cells, heap, free, slots, orders, clocks, chunks, instances, groups, kinds,
     step_clocks, floor, out,
 ):  # fmt: skip
-    """Add rows to their blocks, row r at position `base` + r; emit blocks that are full or whose tick is due."""
+    """Add rows to their blocks, row r at position `slots[r]`; emit blocks that are full or whose tick is due."""
     by_time, last, span = param[_BY_TIME], param[_LAST], param[_SPAN]
     in_runs, count = run[IN_RUNS] and by_time, len(orders)
     run[TURN_NOW] = 1
     for row in range(count):
-        instance, place, tick = instances[row], base + row, np.int64(NEVER)
+        instance, place, tick = instances[row], slots[row], np.int64(NEVER)
         if in_runs and (row == 0 or chunks[row] != chunks[row - 1]):
             run[TURN_NOW] += 1
-            _fire(run, rows, blocks, cells, heap, free, base, orders[row], clocks[row], step_clocks, floor, out)
+            _fire(run, rows, blocks, cells, heap, free, orders[row], clocks[row], step_clocks, floor, out)
             run[TURN_NOW] += 1
         if by_time:
             origin = cells[instance, ORIGIN]
@@ -206,9 +203,8 @@ def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one 
             old = group_cells[group, NEWEST]
             before, behind = rows[BACK, old], rows[NEXT, old]
             rows[BLOCK_OF, old] = -1
-            if old < base:
-                rows[FREED, run[FREED_COUNT]] = old
-                run[FREED_COUNT] += 1
+            rows[FREED, run[FREED_COUNT]] = old
+            run[FREED_COUNT] += 1
         rows[BACK, place], rows[NEXT, place], rows[BLOCK_OF, place] = before, behind, block
         rows[GROUP_OF, place], rows[KIND_OF, place] = group, kinds[row]
         if before < 0:
@@ -222,14 +218,14 @@ def _wait(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one 
         group_cells[group, IN_BLOCK], group_cells[group, NEWEST] = blocks[block, NUMBER], place
         blocks[block, COUNT] += 1
         if blocks[block, COUNT] == span and not by_time:
-            _let_out(run, rows, blocks, cells, block, base, orders[row], clocks[row], chunks[row], out)
+            _let_out(run, rows, blocks, cells, block, orders[row], clocks[row], chunks[row], out)
             _give_back(run, free, block)
         if in_runs and (row + 1 == count or chunks[row] != chunks[row + 1]):
             came = clocks[row - 1] if row > 0 else floor
-            _end_run(run, rows, blocks, cells, base, instance, orders[row], clocks[row], came, out)
+            _end_run(run, rows, blocks, cells, instance, orders[row], clocks[row], came, out)
     run[TURN_NOW] += 1
     final = np.int64(2 * len(step_clocks) - 1)
-    _fire(run, rows, blocks, cells, heap, free, base, final, step_clocks[-1] + 1, step_clocks, floor, out)
+    _fire(run, rows, blocks, cells, heap, free, final, step_clocks[-1] + 1, step_clocks, floor, out)
 
 
 class BlockLimiter(Limiter):
@@ -279,30 +275,32 @@ class BlockLimiter(Limiter):
         return int(self._blocks[self._heap[0], TICK]) if self._run[HEAPED] else None
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        size, run, base = batch.size, self._run, self.slots.used
+        size, run, limited = batch.size, self._run, self.limited
         instances = self.instances_of(batch)
         groups = self.groups_of(batch, instances) if size else NO_POSITIONS
-        if size:
+        slots = self.slots.add(batch)
+        if size and limited.partitioned:
             self._known(int(instances.max()) + 1)
+        if size and (limited.partitioned or limited.grouped):
             self._groups = grown(self._groups, int(groups.max()) + 1, -2)
-        self._rows = _wide(self._rows, base + size)
+        self._rows = _wide(self._rows, self.slots.used)
         blocks = int(run[USED]) + size
-        self._blocks = grown(self._blocks, blocks, -1)
-        self._heap, self._free = grown(self._heap, blocks), grown(self._free, blocks)
+        if blocks > len(self._blocks):
+            self._blocks = grown(self._blocks, blocks, -1)
+            self._heap, self._free = grown(self._heap, blocks), grown(self._free, blocks)
         run[WRITTEN] = run[FREED_COUNT] = 0
-        run[IN_RUNS] = self.limited.partitioned and came_together(batch)
-        out: Int64Array = np.empty((OUT_LINES, len(self.slots) + size), INT64)
+        run[IN_RUNS] = limited.partitioned and came_together(batch)
+        out: Int64Array = np.empty((OUT_LINES, len(self.slots)), INT64)
+        chunks = batch.chunk_ids()
         _wait(
-            self._param, run, self._rows, self._blocks, self._cells, self._groups, self._heap, self._free, base,
+            self._param, run, self._rows, self._blocks, self._cells, self._groups, self._heap, self._free, slots,
             kernel_array(batch.orders), kernel_array(self._ticking(batch, instances, step)),
-            chunks_of((batch.chunk_ids(), instances), size), instances, groups, kernel_array(batch.kinds),
-            kernel_array(step.clocks), step.floor, out,
+            chunks_of((chunks, instances), size) if limited.partitioned else kernel_array(chunks),
+            instances, groups, kernel_array(batch.kinds), kernel_array(step.clocks), step.floor, out,
         )  # fmt: skip
-        result = self._released(batch, base, out[:, : int(run[WRITTEN])])
+        result = self._released(batch, out[:, : int(run[WRITTEN])])
         if freed := int(run[FREED_COUNT]):
             self.slots.free(self._rows[FREED, :freed])
-        if size:
-            self._keep(batch, base)
         return result
 
     def _ticking(self, batch: EventBatch, instances: Int64Array, step: Step) -> Int64Array:
@@ -324,42 +322,22 @@ class BlockLimiter(Limiter):
         early = of_timers & (batch.clocks <= reached) & (self._cells[instances, ORIGIN] != UNSET)
         return np.where(early, passed + 1, batch.clocks)
 
-    def _released(self, batch: EventBatch, base: int, out: Int64Array) -> EventBatch:
+    def _released(self, batch: EventBatch, out: Int64Array) -> EventBatch:
         if not out.shape[1]:
             return without_groups(batch).slice(0, 0)
+        partitioned = self.limited.partitioned
         if self.by_time:
             out = self.in_turn(out, batch)
-        places = out[SLOT]
+        slots = out[SLOT]
         return EventBatch(
-            times_of(self.slots, batch, base, places),
-            self._rows[KIND_OF, places].astype(np.int8),
+            self.slots.timestamps[slots],
+            self._rows[KIND_OF, slots].astype(np.int8),
             out[ORDER],
             out[CLOCK],
-            {name: taken(self.slots, batch, base, places, name) for name in self.slots.types},
-            chunks_of((out[CHUNK], out[WHOSE]), len(places)),
-            out[WHOSE] if self.limited.partitioned else None,
+            self.slots.take(slots),
+            chunks_of((out[CHUNK], out[WHOSE]), len(slots)) if partitioned else out[CHUNK],
+            out[WHOSE] if partitioned else None,
         )
-
-    def _keep(self, batch: EventBatch, base: int) -> None:
-        """Assign slots to the rows of `batch` that wait; they were at the positions from `base` on."""
-        rows, blocks = self._rows, self._blocks
-        stay = np.flatnonzero(rows[BLOCK_OF, base : base + batch.size] >= 0)
-        if not len(stay):
-            return
-        lines = rows[: KIND_OF + 1, base + stay]
-        slots = self.slots.add(batch if len(stay) == batch.size else batch.take(stay, self.slots.types))
-        numbers: Int64Array = np.zeros(batch.size, INT64)
-        numbers[stay] = slots
-        for line in (NEXT, BACK):
-            new = lines[line] >= base
-            lines[line, new] = numbers[lines[line, new] - base]
-        self._rows = rows = _wide(rows, self.slots.used)
-        rows[: KIND_OF + 1, slots] = lines
-        for line, other, end in ((NEXT, BACK, TAIL), (BACK, NEXT, HEAD)):
-            inner = lines[line] >= 0
-            rows[other, lines[line, inner]] = slots[inner]
-            blocks[lines[BLOCK_OF, ~inner], end] = slots[~inner]
-        self._groups[lines[GROUP_OF], NEWEST] = slots
 
     # ---- groups and instances
 

@@ -19,14 +19,14 @@ import pyarrow as pa
 from siddhi.analysis import model
 from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.column_names import internal_name
-from siddhi.engine.columnar.batch import EventBatch, renumber_chunks
+from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.columnar.state_size import StateSize, held_bytes
 from siddhi.engine.columnar.state_tree import Codes, State
-from siddhi.engine.jit.arrays import BoolArray, Int64Array
+from siddhi.engine.jit.arrays import INT64, NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown, kernel_array, state_kernel
-from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
+from siddhi.engine.operators.base.operator import NEVER, Operator, OperatorContext, Step
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, to_column, together
@@ -40,6 +40,7 @@ from siddhi.language.ast import AttributeType, EventType
 ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
 
 
+_CURRENT_ONLY = ACCEPTED[EventType.CURRENT]
 GROUP = internal_name("group")
 """The column with each row's group, for rate limiters."""
 
@@ -73,6 +74,52 @@ def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ig
             count += 1
         out[slots[group]] = position
     seen[-1] = mark
+    return count
+
+
+@state_kernel
+def _last_accepted(kinds, accepted, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
+    """Do what `last_of_each_group` does for the rows whose kind is `accepted`; without `groups` all are one group.
+
+    Return also whether each of the rows is in a chunk of its own.
+    """
+    count = 0
+    first_mark = mark = seen[-1]
+    chunk = np.int64(0)
+    for row in range(len(kinds)):
+        if not accepted[kinds[row]]:
+            continue
+        if mark == first_mark or chunks[row] != chunk:
+            mark += 1
+            chunk = chunks[row]
+        group = groups[row] if len(groups) > 0 else np.int64(0)
+        if seen[group] != mark:
+            seen[group] = mark
+            slots[group] = count
+            count += 1
+        out[slots[group]] = row
+    seen[-1] = mark
+    return count, mark - first_mark == count
+
+
+@state_kernel
+def _within_limits(kinds, chunks, offset, limit, limits_expired, positions):  # type: ignore[no-untyped-def]
+    """Write the positions of the rows that the limits of their chunks let through; return how many.
+
+    Marks pass, and expired events beyond the limit unless `limits_expired`.
+    """
+    count = place = 0
+    for row in range(len(kinds)):
+        if row > 0 and chunks[row] != chunks[row - 1]:
+            place = 0
+        passes = kinds[row] > EXPIRED
+        if not passes:
+            within = place - offset < limit or (kinds[row] == EXPIRED and not limits_expired)
+            passes = place >= offset and within
+            place += 1
+        if passes:
+            positions[count] = row
+            count += 1
     return count
 
 
@@ -152,6 +199,7 @@ class Selector(Operator):
         self._renames = self.projection is not None and any(name != column for name, column in self.projection)
         self.accepted = ACCEPTED[events]
         self.takes_current = CURRENT in self.accepted
+        self._is_accepted: BoolArray = np.isin(np.arange(128), self.accepted)
         self.keep_resets = keep_resets and not self.collapse
         self.pool = context.pool
         self._seen: Int64Array = np.zeros(9, dtype=np.int64)
@@ -180,12 +228,15 @@ class Selector(Operator):
             self._forget_empty()
         groups = self.groups.ids(batch) if self.grouped or self.groups.partitioned else None
         evaluation = self._evaluate(batch, groups)
+        tested = self.having is not None or evaluation.failed is not None
         positions: Int64Array | None = None
-        if self.having is not None or evaluation.failed is not None or not (batch.only_current and self.takes_current):
+        alone = False
+        if self.collapse and batch.chunks is not None and not tested:
+            positions, alone = self._last_ones(batch, groups)
+        elif tested or not (batch.only_current and self.takes_current):
             positions = self._passing(evaluation, step)
-        if self.collapse and batch.chunks is not None:
-            positions = np.arange(batch.size) if positions is None else positions
-            positions = self._collapsed(positions, batch, groups) if len(positions) else positions
+            if self.collapse and batch.chunks is not None and len(positions):
+                positions = self._collapsed(positions, batch, groups)
 
         def picked(value: Value, type_: AttributeType) -> Column:
             column = to_column(value, type_, self.pool, batch.size)
@@ -195,6 +246,10 @@ class Selector(Operator):
         if self.limiter is not None and groups is not None:
             columns[GROUP] = Column(AttributeType.LONG, self.pool, groups if positions is None else groups[positions])
         rows = batch if positions is None else batch.take(positions, ())
+        if alone:
+            rows.chunks = None
+        if positions is not None and self.accepted == _CURRENT_ONLY and not self.keep_resets:
+            rows.only_current = True
         if not self._unselected:
             return self._arrange(rows.with_columns(columns))
         keys = {name: picked(node.evaluate(evaluation), node.type) for name, node in self._unselected}
@@ -288,10 +343,9 @@ class Selector(Operator):
             evaluation.active = going if events is None else events & going
 
     def _wanted(self, batch: EventBatch) -> BoolArray:
-        wanted: BoolArray = batch.kinds == self.accepted[0]
-        for kind in self.accepted[1:]:
-            wanted = wanted | (batch.kinds == kind)
-        return wanted | (batch.kinds == RESET) if self.keep_resets else wanted
+        kinds = batch.kinds
+        wanted: BoolArray = kinds <= EXPIRED if len(self.accepted) > 1 else kinds == self.accepted[0]
+        return wanted | (kinds == RESET) if self.keep_resets else wanted
 
     def _passing(self, evaluation: Evaluation, step: Step) -> Int64Array:
         passed = self._wanted(evaluation.batch)
@@ -316,6 +370,26 @@ class Selector(Operator):
                 evaluation.groups, evaluation.group_count = None, 1
         return having.truth(evaluation)
 
+    def _last_ones(self, batch: EventBatch, groups: Int64Array | None) -> tuple[Int64Array, bool]:
+        """Return the rows that come out, in each chunk the last of each group that is accepted.
+
+        Return also whether each of them is in a chunk of its own.
+        """
+        out: Int64Array = np.empty(batch.size, INT64)
+        chunks = kernel_array(batch.chunk_ids())
+        of_rows = kernel_array(groups) if self.grouped and groups is not None else NO_POSITIONS
+        self._make_room_for_groups()
+        count, alone = _last_accepted(
+            kernel_array(batch.kinds), self._is_accepted, chunks, of_rows, self._seen, self._slots, out
+        )
+        return out[:count], bool(alone)
+
+    def _make_room_for_groups(self) -> None:
+        count = self.groups.count
+        if count >= len(self._seen):
+            self._seen = np.append(grown(self._seen[:-1], count + 1), self._seen[-1])
+            self._slots = grown(self._slots, count + 1)
+
     def _collapsed(self, positions: Int64Array, batch: EventBatch, groups: Int64Array | None) -> Int64Array:
         if batch.chunks is None:
             return positions
@@ -325,10 +399,7 @@ class Selector(Operator):
             picked: Int64Array = positions[last]
             return picked
         assert groups is not None  # noqa: S101 - a grouped query has groups
-        count = self.groups.count
-        if count >= len(self._seen):
-            self._seen = np.append(grown(self._seen[:-1], count + 1), self._seen[-1])
-            self._slots = grown(self._slots, count + 1)
+        self._make_room_for_groups()
         out = np.empty(len(positions), dtype=np.int64)
         chunks = kernel_array(batch.chunks)
         used = last_of_each_group(positions, chunks, kernel_array(groups), self._seen, self._slots, out)
@@ -349,19 +420,12 @@ class Selector(Operator):
             batch = batch.take(sort_positions(batch, self.order_by))
         if self.unlimited or not batch.size:
             return batch
-        return batch.take(np.flatnonzero(self._within_limits(batch)))
-
-    def _within_limits(self, batch: EventBatch) -> BoolArray:
-        chunks = renumber_chunks(batch.chunk_ids())
-        events: BoolArray = batch.kinds <= EXPIRED
-        before: Int64Array = np.cumsum(events) - events
-        starts = np.searchsorted(chunks, np.arange(int(chunks[-1]) + 1))
-        place: Int64Array = before - before[starts][chunks]
-        kept = place >= self.offset
-        if self.limit is not None:
-            within: BoolArray = place - self.offset < self.limit
-            kept &= within if self.limits_expired else within | (batch.kinds == EXPIRED)
-        return kept | ~events
+        positions: Int64Array = np.empty(batch.size, INT64)
+        limit = NEVER if self.limit is None else self.limit
+        kinds, chunks = kernel_array(batch.kinds), kernel_array(batch.chunk_ids())
+        return batch.take(
+            positions[: _within_limits(kinds, chunks, self.offset, limit, self.limits_expired, positions)]
+        )
 
     def state_size(self) -> StateSize:
         aggregators = [node.aggregator for node in self.aggregates]

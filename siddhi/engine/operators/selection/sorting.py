@@ -21,35 +21,39 @@ def sort_positions(batch: EventBatch, keys: Sequence[model.SortKey]) -> Int64Arr
     """
     changes = np.ones(batch.size, dtype=np.bool_)
     chunks = batch.chunk_ids()
-    changes[1:] = (chunks[1:] != chunks[:-1]) | (batch.kinds[1:] != batch.kinds[:-1])
+    changes[1:] = chunks[1:] != chunks[:-1]
+    if not batch.only_current:
+        changes[1:] |= batch.kinds[1:] != batch.kinds[:-1]
     lines: list[AnyArray] = []
     for key in reversed(keys):
-        ranks, nulls = column_ranks(batch.columns[key.name])
-        lines.extend((-ranks if key.descending else ranks, nulls))
+        column = batch.columns[key.name]
+        ranks, valid = _ranks(column), column.valid
+        if valid is not None:
+            ranks = np.where(valid, ranks, 0)  # the order of nulls is that in which they came
+        lines.append(~ranks if key.descending else ranks)
+        if valid is not None:
+            lines.append(~valid)
     lines.append(np.cumsum(changes))
     return np.lexsort(lines)
 
 
-def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
-    """Return for each value its rank among the column's values, and 1 where it is null, else 0.
+def _ranks(column: Column) -> Int64Array:
+    """Return whole numbers in the order of the column's values; that of a null is arbitrary.
 
-    Equal values share a rank. Objects are sorted by their hash codes, as in Siddhi.
+    Objects are sorted by their hash codes, as in Siddhi.
     """
-    valid = column.valid
-    nulls = np.zeros(len(column), dtype=np.int64) if valid is None else (~valid).astype(np.int64)
     values = column.values
     if column.type is AttributeType.STRING:
         distinct, inverse = np.unique(values, return_inverse=True)
         texts = [(column.pool.text(code) or "").encode("utf-16-be", "surrogatepass") for code in distinct.tolist()]
         places = np.empty(len(texts), dtype=np.int64)
         places[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
-        return np.where(nulls == 1, 0, places[inverse]), nulls
+        return places[inverse]
     if column.type is AttributeType.OBJECT:
-        return np.array(hash_ranks([object_hash(value) for value in values]), dtype=np.int64), nulls
+        return np.array(hash_ranks([object_hash(value) for value in values]), dtype=np.int64)
     if column.type is AttributeType.FLOAT or column.type is AttributeType.DOUBLE:
-        values = _as_java_compares(values)
-    _, inverse = np.unique(values, return_inverse=True)
-    return np.where(nulls == 1, 0, inverse), nulls
+        return _as_java_compares(values)
+    return values.astype(np.int64)
 
 
 def _as_java_compares(numbers: AnyArray) -> Int64Array:
