@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,7 @@ WATCH_S = 1.0
 MOST_FAULTS, MOST_NAMED = 20, 8
 STORM, FAILED = "/storm/api/", b"the manager failed"
 GROWTH = 0.1
-"""The share by which a process may be larger in the last quarter of the run than in the second."""
+"""The share by which a process may be larger in the last quarter of the run than before."""
 ADMIN = 12
 """The place of the super tenant's administrator among the tokens."""
 FORK = multiprocessing.get_context("fork")
@@ -192,16 +193,27 @@ class Memory:
             text = Path(f"/proc/{self.process_id}/status").read_text(encoding="ascii", errors="replace")
             self.samples += [int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS")]
 
-    def quarters(self) -> list[int]:
-        """Return the largest size in each quarter of the run."""
+    def quarters(self) -> list[list[int]]:
+        """Return the samples of each quarter of the run."""
         count = len(self.samples)
-        parts = [self.samples[count * part // 4 : count * (part + 1) // 4] for part in range(4)]
-        return [max(part, default=0) for part in parts]
+        return [self.samples[count * part // 4 : count * (part + 1) // 4] for part in range(4)]
+
+    def largest(self) -> list[int]:
+        """Return the largest size in each quarter."""
+        return [max(part, default=0) for part in self.quarters()]
 
     def grows(self) -> bool:
-        """Return whether it was larger in the last quarter than in the second, by more than is allowed."""
+        """Return whether it was larger in the last quarter than before, usually or at its largest.
+
+        A request may need much for a moment, in any quarter; so the usual size is compared with that of the second
+        quarter, and the largest with all before.
+        """
         _, second, _, last = self.quarters()
-        return last > second * (1 + GROWTH)
+        if not second:
+            return False
+        *before, largest = self.largest()
+        most = 1 + GROWTH
+        return statistics.median(last) > most * statistics.median(second) or largest > most * max(before)
 
 
 @contextlib.contextmanager
@@ -338,7 +350,7 @@ def told(
     say(f"slowest: {', '.join(f'{kind} {found.slowest_s[kind]:.2f} s' for kind in slowest)}")
     say(f"statuses: {dict(sorted(found.statuses.items()))}")
     for role, memory in memories.items():
-        say(f"{role}: MiB at most in each quarter: {[size // 1024 for size in memory.quarters()]}")
+        say(f"{role}: MiB at most in each quarter: {[size // 1024 for size in memory.largest()]}")
     for text in (*lapses[:MOST_FAULTS], *found.faults):
         say(f"FAULT: {text}")
     grows = [role for role, memory in memories.items() if memory.grows()]

@@ -60,6 +60,9 @@ def test_slow_requests_are_repeated(client: Client, monkeypatch: pytest.MonkeyPa
         (["500"], [], [100, 100, 100, 100], 1),
         ([], ["the manager did not answer"], [100, 100, 100, 100], 1),
         ([], [], [100, 100, 105, 115], 1),
+        ([], [], [100, 150, 100, *[100] * 6, 100, 150, 100], 0),
+        ([], [], [100, 150, 100, *[100] * 6, 100, 170, 100], 1),
+        ([], [], [200, 100, 100, *[100] * 6, 120, 120, 120], 1),
     ],
 )
 def test_each_bound_decides(faults: list[str], lapses: list[str], sizes: list[int], code: int) -> None:
