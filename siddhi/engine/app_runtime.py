@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +13,13 @@ import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
 from siddhi.analysis.reading import attributes_always_read
 from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.java_order import hash_map_order
 from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.engine.columnar.string_compaction import StringCompaction
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.emit.batch_writer import BatchWriter
-from siddhi.engine.fast_path.path import StreamPath
+from siddhi.engine.fast_path.path import FastPath, StreamPath
 from siddhi.engine.ingest.batch_reader import BatchReader, root_batch
 from siddhi.engine.jit.arrays import Int64Array, filled
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
@@ -253,10 +254,15 @@ class AppRuntime:
             floor = int(clocks[0])
             batch = root_batch(columns, stamps, filled(count, 1), filled(count, int(clocks[0])))
             batch = batch.with_chunks(filled(count, 0))
+            self._upkeep.run_batch(inlet.key, batch, clocks, floor, shown)
         else:
-            clocks, shown = self._clock.at_rows(stamps), self._clock.shown
-            floor = self._move_clock(clocks)
-            batch = root_batch(columns, stamps, root_orders(count), clocks)
+            self._run_rows(inlet, columns, stamps)
+
+    def _run_rows(self, inlet: BatchReader, columns: Mapping[str, Column], stamps: Int64Array) -> None:
+        """Run rows that `inlet` has read by the general path, each as a chunk of its own."""
+        clocks, shown = self._clock.at_rows(stamps), self._clock.shown
+        floor = self._move_clock(clocks)
+        batch = root_batch(columns, stamps, root_orders(len(stamps)), clocks)
         self._upkeep.run_batch(inlet.key, batch, clocks, floor, shown)
 
     def send_merged(
@@ -305,12 +311,28 @@ class AppRuntime:
         passed = fast_path.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
         if passed is None:
             return False
-        clock.follow(max(clock.events, min(passed.latest, clock.limit)))
         if fast_path.strings:
             inlet.came(rows)
-        fast_path.tell(passed)
+        if not isinstance(fast_path, FastPath) or not fast_path.leads_on:
+            clock.follow(max(clock.events, min(passed.latest, clock.limit)))
+            fast_path.tell(passed)
+            self._compaction.run_if_due()
+            return True
+        taken = fast_path.taken(passed)
+        try:
+            if taken is not None:
+                self._send_on(*taken)
+        finally:  # not before, as the clock at each row follows from where it stood
+            clock.follow(max(clock.events, min(passed.latest, clock.limit)))
         self._compaction.run_if_due()
         return True
+
+    def _send_on(self, key: str, records: pa.RecordBatch) -> None:
+        """Run the results of a query through those that read them, on the junction `key`."""
+        inlet = self._inlets.get(key) or self._inlet(key)
+        fast_path = self._fast_paths.get(key)
+        if fast_path is None or not self._run_fast_path(fast_path, inlet, records):
+            self._run_rows(inlet, *inlet.read(records, self._clock.now))
 
     def _now(self, now_ms: int | None) -> int:
         """Return the time of day, which never goes backwards.
@@ -357,7 +379,7 @@ class AppRuntime:
         junction = self._junctions.get(key)
         if junction is None:
             raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
-        always_read = None if stream in self.windows else attributes_always_read(self.app, stream)
+        always_read = attributes_always_read(self.app, stream) if key in self.app.streams else None
         inlet = self._inlets[stream] = BatchReader(stream, key, junction.types, self.pool, always_read)
         if (fast_path := self._upkeep.fast_path(key)) is not None:
             self._fast_paths[stream] = fast_path

@@ -5,6 +5,9 @@
 
 A route takes rows from record batch to record batch in one step. With few rows the overhead around the loops of the
 general path takes most of the time.
+
+Where queries read the stream that a route feeds, its results are sent to that stream like events from outside: to the
+fast path that begins there, or else to the general path.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ import pyarrow as pa
 
 from siddhi.engine.fast_path.route import FastRoute
 from siddhi.engine.ingest.batch_reader import RecordLayout
-from siddhi.engine.streams.clock import AppClock
+from siddhi.engine.streams.clock import AppClock, ascends
 from siddhi.engine.streams.junction import Junction
 from siddhi.engine.streams.query_watch import QueryWatch
 from siddhi.engine.streams.scheduled_node import ScheduledNode
-from siddhi.engine.tuning import MAX_EXPORTED_COLUMNS
+from siddhi.engine.tuning import MAX_EXPORTED_COLUMNS, MAX_SMALL_BATCH_ROWS
 
 
 class GivesResults(Protocol):
@@ -66,9 +69,10 @@ class StreamPath(Protocol):
 class FastPath:
     """A fast path for batches of the stream at `source`, along the routes `ways`.
 
-    Each route belongs to a stage that feeds its own stream, which only listeners read. A route that may refuse a batch
-    after another one has processed it must be the only one. `entrance` is the stage through which all rows enter a
-    partition, and the stream that it feeds there; it is part of the path.
+    Each route belongs to a stage that feeds its own stream. A route that may refuse a batch after another one has
+    processed it must be the only one. `entrance` is the stage through which all rows enter a partition, and the stream
+    that it feeds there; it is part of the path. With `leads_on` queries read the stream of the only route; else only
+    listeners do.
     """
 
     def __init__(
@@ -76,11 +80,16 @@ class FastPath:
         source: Junction,
         ways: Sequence[tuple[ScheduledNode, Junction, FastRoute]],
         entrance: tuple[ScheduledNode, Junction] | None = None,
+        *,
+        leads_on: bool = False,
     ) -> None:
+        self.leads_on = leads_on
         self._sources = [source] if entrance is None else [source, entrance[1]]
         self._ways = list(ways)
         self._stages = [stage for stage, _, _ in ways] if entrance is None else [entrance[0], ways[0][0]]
         self._most_rows = min(way.most_rows for _, _, way in ways)
+        if leads_on:
+            self._most_rows = min(self._most_rows, MAX_SMALL_BATCH_ROWS)
         self._layout: RecordLayout | None = None
         self.strings = frozenset(name for _, _, way in ways for name in way.strings)
         """The attributes whose strings it puts into the app's pool."""
@@ -114,11 +123,13 @@ class FastPath:
             for _, _, way in self._ways:
                 way.lay_out(layout)
             self._layout = layout
+        if self.leads_on and rows > 1 and not ascends(records.column(layout.timestamp)):
+            return None  # the clock at a result would depend on rows that are left out
         latest, worked_ns = 0, []
         results: list[tuple[Junction, int, GivesResults | None]] = []
         for _, target, way in self._ways:
             began_ns = 0 if watch is None else watch.now_ns()
-            written = bool(target.listeners)
+            written = self.leads_on or bool(target.listeners)
             outcome = way.run(records, rows, clock, written=written)
             if outcome is None:
                 _drop(results)
@@ -137,6 +148,13 @@ class FastPath:
             watch.worked(self._stages[0].node.name, rows, 0)
         for (stage, _, _), length_ns in zip(self._ways, worked_ns, strict=True):
             watch.worked(stage.node.name, rows, length_ns)
+
+    def taken(self, passed: FastPathResult) -> tuple[str, pa.RecordBatch] | None:
+        """Count the rows of a path that leads on; return its results and the key of their stream, None if none came."""
+        for source in self._sources:
+            source.events += passed.rows
+        ((target, _, way),) = passed.results
+        return None if way is None else (target.key, way.give())
 
     def tell(self, passed: FastPathResult) -> None:
         """Count the results and pass them to the listeners."""

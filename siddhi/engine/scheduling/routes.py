@@ -205,9 +205,10 @@ class Routes:
 
         `tell_refused` receives the number of rows that a table refused.
         """
-        if stream in self.fed:
-            return None
-        return self._path_of_queries(stream) or self._table_path(stream, tell_refused)
+        path = self._path_of_queries(stream)
+        if path is not None or stream in self.fed:
+            return path
+        return self._table_path(stream, tell_refused)
 
     def _table_path(self, stream: str, tell_refused: TellRefused) -> TablePath | None:
         """Return the fast path of events on `stream` whose queries use one table, None when there is none."""
@@ -247,15 +248,19 @@ class Routes:
         route = self.of((stream,))
         if route is None or self.sessions((stream,), alone=False):
             return None
-        stages = [stage for _, stage in route if isinstance(stage, ScheduledNode)]
-        if not stages or len(stages) < len(route):
+        readers = self._readers(stream)
+        stages = [stage for _, stage in route if isinstance(stage, ScheduledNode) and stage in readers]
+        if not stages or len(stages) < len(readers):
             return None
-        fast_route = self._fast_route(stream, stages)
+        leads_on = len(route) > len(stages)
+        if leads_on and not self._may_lead_on(stages):
+            return None
+        fast_route = self._fast_route(stream, stages, leads_on=leads_on)
         if fast_route is not None:
             return fast_route
         plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
         targets = [node.target for node in plain if node.target is not None]
-        if len(set(targets)) < len(stages) or not self.shared.isdisjoint(targets):
+        if len(set(targets)) < len(stages) or not (leads_on or self.shared.isdisjoint(targets)):
             return None  # streams with several producers have an order of their own
         positions: Int64Array = np.empty(MAX_PLAIN_ROUTE_ROWS, dtype=np.int64)
         fed = [self._junctions[target] for target in targets]
@@ -264,12 +269,30 @@ class Routes:
             for node, target in zip(plain, fed, strict=True)
             if node.plain is not None
         ]
-        return FastPath(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
+        return FastPath(self._junctions[stream], list(zip(stages, fed, loops, strict=True)), leads_on=leads_on)
 
-    def _fast_route(self, stream: str, stages: Sequence[ScheduledNode]) -> FastPath | None:
+    def _readers(self, stream: str) -> list[ScheduledNode]:
+        """Return the stages that read `stream`, and behind the entrance to a partition those that read it there."""
+        readers = [self._stages[number] for number in self._graph.readers.get(stream, ())]
+        if len(readers) == 1 and readers[0].node.hands_in and readers[0].node.target is not None:
+            readers += [self._stages[number] for number in self._graph.readers.get(readers[0].node.target, ())]
+        return readers
+
+    def _may_lead_on(self, stages: Sequence[ScheduledNode]) -> bool:
+        """Return whether the results of `stages` may be sent to their stream like events from outside.
+
+        Then each of them must be of another event, as events from outside are chunks of their own, and no timer may be
+        due in between. Rows on an inner stream belong to an instance, of which a record batch does not tell.
+        """
+        node = stages[-1].node
+        if any(stage.node.timed for stage in self._stages) or len(stages) > 1 + stages[0].node.hands_in:
+            return False
+        return isinstance(node, QueryNode) and node.head is None and node.target is not None and "#" not in node.target
+
+    def _fast_route(self, stream: str, stages: Sequence[ScheduledNode], *, leads_on: bool) -> FastPath | None:
         """Return the fast path of events on `stream` that only `stages` read, None when there is none.
 
-        A fast path leads through one query, which may be in a partition.
+        It leads through one query, which may be in a partition; if it `leads_on`, others read the results.
         """
         first, last = stages[0].node, stages[-1].node
         if len(stages) > 2 or last.target is None or first.sources.count(stream) != 1:
@@ -282,4 +305,4 @@ class Routes:
         if not isinstance(last, QueryNode):
             return None
         way = fast_route(last, stream, source.types, target.types, None if entrance is None else first)
-        return None if way is None else FastPath(source, [(stages[-1], target, way)], entrance)
+        return None if way is None else FastPath(source, [(stages[-1], target, way)], entrance, leads_on=leads_on)

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from siddhi.engine.columnar.column import viewed_numbers
 from siddhi.engine.jit.arrays import Int64Array, filled
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.jit.kernels import state_kernel
@@ -14,6 +16,7 @@ from siddhi.engine.jit.memory import fetch, word_at
 from siddhi.engine.operators.base.operator import NEVER
 from siddhi.engine.tuning import CACHE_LINE_NUMBERS, CLOCK_PREFETCH_ROWS
 
+LONG_AGO = int(np.iinfo(np.int64).min)
 _ODD_ORDERS: Int64Array = np.arange(1, 2 * 8_192, 2)
 _ONE_ORDER = _ODD_ORDERS[:1]
 
@@ -32,6 +35,11 @@ def _ascend(stamps_at, count, floor):  # type: ignore[no-untyped-def]
                 return False
             floor = stamp
     return True
+
+
+def ascends(times: pa.Array) -> bool:
+    """Return whether none of `times`, int64, is null or lies before the one in front of it."""
+    return not times.null_count and bool(_ascend(address_of(viewed_numbers(times)), len(times), LONG_AGO))
 
 
 def event_clocks(stamps: Int64Array, clock: int) -> Int64Array:

@@ -158,7 +158,7 @@ PLAIN = "from S[i > 2] select s, i insert into A;"
         ("from S[i > 2] select i order by i insert into A;", False),
         ("from S[i > 2] select i limit 1 insert into A;", False),
         ("from S#window.length(1) select i insert into A;", False),
-        (f"{PLAIN} from A select i insert into B;", False),
+        (f"{PLAIN} from A select i insert into B;", True),
         (f"{PLAIN} from S select count() as n insert into B;", False),
         (f"{PLAIN} from S[b == true] select s, i insert into A;", False),
         ("define table T (i int); from S select i insert into T; from S select i insert into A;", False),
