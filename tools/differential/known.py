@@ -294,7 +294,7 @@ KNOWN: tuple[KnownDifference, ...] = (
         ),
     ),
     KnownDifference(
-        "refused-inserts-are-told",
+        "refused-inserts-are-reported",
         "Siddhi reports an on-demand insert of a key in use as done",
         lambda document: (
             _KEY_IN_TABLE.search(document["app"]) is not None
