@@ -251,7 +251,7 @@ class TablePath:
             table.make_validity()
         if self._deletes and len(self._gone) < len(table) + self._inserts * rows:
             self._gone = np.zeros(2 * (len(table) + self._inserts * rows), INT64)
-        counters[:] = table.used, len(table), 0, 0, 0
+        counters[:] = table.used, len(table), 0, 0, -1
         self._reached[:] = 0
         self._emitted[:] = 0
         first, second = [index.arrays for index in (*self._indexes, _NONE, _NONE)[: loop.SECOND_INDEX]]

@@ -38,7 +38,8 @@ OPERATION_FIELDS = 18
 NO_INDEX, FIRST_INDEX, SECOND_INDEX = range(3)
 
 USED, ALIVE, GONE, ROW, OPERATION = range(5)
-"""Counters: places in use, rows, rows deleted, and the event and the operation with which the loop goes on."""
+"""Counters: places in use, rows, rows deleted, and the event and the operation with which the loop goes on (below 0:
+it has not begun)."""
 COUNTERS = 5
 
 
@@ -82,7 +83,7 @@ def run_events(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
     results of each query, `emitted` has their number, `sources` the rows of the events, and lines of `taken` the values
     of the table's rows.
     """
-    first, goes_on = counters[OPERATION], counters[OPERATION] > 0 or counters[ROW] > 0
+    first, goes_on = max(counters[OPERATION], 0), counters[OPERATION] >= 0
     for row in range(counters[ROW], rows):
         number = first
         first = 0

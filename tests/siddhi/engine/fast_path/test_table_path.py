@@ -190,6 +190,13 @@ def test_a_join_may_find_more_rows_than_there_is_room_for() -> None:
     assert taken_by_both(text, many(400, keys=3), [1]) == 1
 
 
+def test_the_first_event_of_a_batch_may_find_more_rows_than_there_is_room_for() -> None:
+    text = HEAD.format("@Index('s')") + READS[3] + WRITES[0]
+    stored = [(1, "a", 0, 1, 1.0, 1.0, True, "x")] * (MAX_PROGRAM_ROWS + 1)
+    rows = records([*stored, (1, "a", 1, 1, 1.0, 1.0, True, "y")])
+    assert taken_by_both(text, rows, [len(stored)]) == 1
+
+
 def test_nulls_of_numbers_take_the_general_path_with_the_table_unchanged() -> None:
     text = HEAD.format("@PrimaryKey('s')") + WRITES[3] + READS[0]
     rows = records([(1, name, 1, 1, 1.0, number, True, "x") for name, number in [("a", 1.0), ("a", None), ("b", 2.0)]])
