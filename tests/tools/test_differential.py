@@ -192,3 +192,15 @@ def test_chunks_of_partitions_are_a_known_difference_only_where_the_output_is_re
     assert reason_for({"app": inside, "events": chunk}) is None
     assert reason_for({"app": behind, "events": alone}) is None
     assert reason_for({"app": behind, "events": [{**chunk[0], "stream": "T"}]}) is None
+
+
+def test_chunks_for_partitions_are_a_known_difference_only_where_others_read_them() -> None:
+    query = "define stream S (k int); from S select k insert into M; "
+    app = query + "partition with (k of M) begin from M select k insert into O; end; "
+    other, listen = "from M select k insert into P;", {"streams": ["M"], "queries": []}
+    for document in ({"app": app + other, "events": []}, {"app": app, "events": [], "listen": listen}):
+        known = reason_for(document)
+        assert known is not None
+        assert known.name == "partitions-leave-chunks-whole"
+    assert reason_for({"app": app, "events": [], "listen": {"streams": ["O"], "queries": []}}) is None
+    assert reason_for({"app": app.replace("k of M", "k of S"), "events": [], "listen": listen}) is None

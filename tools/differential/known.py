@@ -149,6 +149,20 @@ def _reads_chunks_behind_partition(document: Document) -> bool:
     return False
 
 
+def _reads_behind_an_entrance(document: Document) -> bool:
+    """Return whether a partition reads a stream that a query feeds, and a listener or another query does, too."""
+    app = document["app"]
+    fed = set(re.findall(r"insert (?:\w+ events )?into (\w+)", app))
+    heard = set(document.get("listen", {}).get("streams", ()))
+    for partition in re.findall(r"(?s)partition with .*? begin .*?\bend;", app):
+        keyed = re.search(r"\((.*?)\) begin", partition)
+        outside = app.replace(partition, "")
+        for stream in fed.intersection(re.findall(r" of (\w+)", keyed[1] if keyed else "")):
+            if stream in heard or re.search(rf"(from|join|=|not|of)\s*\b{stream}\b", outside):
+                return True
+    return False
+
+
 def _mixes_pair_with_its_stream(document: Document) -> bool:
     """Return whether a stream is used in `not … and` and elsewhere in the same pattern."""
     for machine in _state_queries(document):
@@ -372,6 +386,11 @@ KNOWN: tuple[KnownDifference, ...] = (
         "partitions-hand-on-all",
         "readers behind a partition lose events of a chunk in Siddhi",
         _reads_chunks_behind_partition,
+    ),
+    KnownDifference(
+        "partitions-leave-chunks-whole",
+        "of a chunk that a query gives to a partition, later readers of the stream get only the first event in Siddhi",
+        _reads_behind_an_entrance,
     ),
 )
 
