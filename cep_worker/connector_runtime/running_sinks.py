@@ -299,10 +299,15 @@ class SinkSupervisor:
     def close(self) -> None:
         """End all sinks with the worker.
 
-        The next process delivers what is left for declared sinks, but may not know the others.
+        The next process delivers what is left for declared sinks, but may not know the others. Results of plans with
+        at-most-once delivery were acknowledged when the sink accepted them, so they are dropped.
         """
         for running in self._running:
-            if running.sink is not None:
+            if running.sink is None:
+                continue
+            if running.declared.delivery == "at-most-once":
+                running.sink.close()
+            else:
                 running.sink.leave()
         for ending in self._ending:
             ending.sink.close()

@@ -322,6 +322,26 @@ def test_results_that_wait_when_the_worker_stops_are_delivered_by_the_next_one(
     assert len(publisher.link.unacknowledged()) == 1
 
 
+@pytest.mark.parametrize("kind", ["http", "zeromq"])
+def test_results_that_are_not_sent_again_are_reported_as_dropped_when_the_worker_stops(
+    world: World, hook: Hook, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """With at-most-once delivery the publisher has forgotten what a sink accepted."""
+    hook.status = 503
+    sink = {"http": {"publisher.url": hook.url}, "zeromq": {"endpoint": f"127.0.0.1:{free_port()}"}}[kind]
+    world.start(msgspec.structs.replace(with_sink(kind, sink), delivery="at-most-once"))
+    publisher = world.publisher().open()
+    publisher.send("Alerts", TWO)
+    worker = world.worker
+    assert worker is not None
+    until(lambda: [one.waiting_events for one in worker._data.parts().connectors] == [2], publisher)
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    worker.stop()
+    world.worker = None
+    until(lambda: any("dropped events" in one and "events=2" in one for one in caplog.messages))
+    assert not [one for one in caplog.messages if "the next process delivers" in one]
+
+
 def test_results_that_a_sink_could_not_deliver_to_its_end_are_told(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
