@@ -67,6 +67,9 @@ class PartitionAlignment:
             waited_s: How long the source has waited for messages, in all.
         """
         present = {place: self._progress.setdefault(place, _Progress(heard_s=waited_s)) for place in unread}
+        for place, one in self._progress.items():
+            if not unread.get(place, False):
+                one.heard_s = waited_s  # it has nothing to give, or is not read here
         coming = {
             place: one
             for place, one in present.items()

@@ -50,6 +50,24 @@ def test_a_partition_that_gives_none_of_its_messages_holds_up_others_for_a_while
     assert alignment.look({A: True, B: True}, 5.2)[0] == {A}
 
 
+def test_time_waits_for_a_partition_that_gets_messages_after_a_long_silence() -> None:
+    """It was silent because it had nothing to give, not because it is stalled."""
+    alignment = PartitionAlignment(most_rows=10, stalled_s=5.0)
+    alignment.took(A, 100, 1, 0.0)
+    alignment.took(B, 100, 1, 0.0)
+    assert alignment.look({A: False, B: False}, 60.0)[1] == set()
+    alignment.took(A, 200, 1, 60.1)
+    assert alignment.look({A: True, B: True}, 60.1)[1] == {A, B}
+    assert alignment.look({A: True, B: True}, 66.0)[1] == set(), "now it is stalled"
+
+
+def test_time_waits_for_a_partition_that_comes_back_after_a_long_time() -> None:
+    alignment = PartitionAlignment(most_rows=10, stalled_s=5.0)
+    alignment.took(A, 100, 1, 0.0)
+    assert alignment.look({B: True}, 60.0)[1] == {B}
+    assert alignment.look({A: True, B: True}, 60.0)[1] == {A, B}
+
+
 def test_rows_still_count_when_a_partition_comes_back_after_a_rebalance() -> None:
     alignment = PartitionAlignment(most_rows=10)
     alignment.took(A, 100, 20, 0.0)
