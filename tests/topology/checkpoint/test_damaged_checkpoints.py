@@ -18,7 +18,7 @@ from siddhi.language.parser import parse
 from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.instructions import WriteManifest
 from topology.checkpoint.coordination.runs import RunId
-from topology.checkpoint.errors import CheckpointUnreadableError
+from topology.checkpoint.errors import CheckpointUnreadableError, StoreUnreachableError
 from topology.checkpoint.model import Manifest, new_pack
 from topology.checkpoint.storage.store import read_state
 from topology.checkpoint.storage.writer import PartWriter
@@ -195,6 +195,30 @@ def test_of_what_is_large_a_part_is_verified_at_each_checkpoint(
         stored.append(writer.write(checkpoint, {"all#0": state}).stored_bytes)
         writer.complete(checkpoint)
     assert stored == [0] * len(pack.chunks) + [pack.chunks[-1][2]], "the damaged chunk is the last one that is read"
+
+
+def test_what_could_not_be_read_is_verified_at_the_next_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = state_of(1)
+    store = Store(tmp_path, twice=True)
+    part = PartWriter(store.store, KEY, 1, 0, 0, None, twice=True).write(3, {"all#0": state})
+    pack = new_pack(part.packs[0])
+    begun = Manifest(KEY, 3, 1, 0, 3, PLAN, 1, (), part.states, (pack,), (), 1, 1, 1, 1)
+    flip(next(path for path in store.files("copies/packs") if path.name == pack.name))
+    writer = PartWriter(store.store, KEY, 1, 1, 0, begun, twice=True)
+    writer.write(4, {"all#0": state})
+    writer.complete(4)
+
+    def away(*_: object) -> bool:
+        raise StoreUnreachableError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.store, "has_twice", away)
+        with pytest.raises(StoreUnreachableError):
+            writer.write(5, {"all#0": state})
+    writer.abandon(5)
+    assert writer.write(6, {"all#0": state}).stored_bytes > 0, "the damaged chunk is stored again"
 
 
 def test_chunks_of_a_plan_that_becomes_exactly_once_are_stored_twice_from_then_on(tmp_path: Path) -> None:

@@ -131,16 +131,14 @@ class PartWriter:
         """Read both copies of some of what is relied on; chunks that are damaged count as not stored."""
         budget = VERIFIED_BYTES
         while self._unverified and budget > 0:
-            pack = self._unverified.pop()
+            pack = self._unverified[-1]
             piece, rest = _first_bytes(pack, READ_BYTES)
-            if rest.chunks:
-                self._unverified.append(rest)
             needed = [chunk for chunk in piece.chunks if self._known.relies_on(pack.name, chunk[0])]
-            if not needed:
-                continue
-            budget -= sum(length for _, _, length in needed)
-            if not self._store.has_twice(self._key, pack.name, needed):
-                self._known.forget(name for name, _, _ in needed)
+            if needed:
+                budget -= sum(length for _, _, length in needed)
+                if not self._store.has_twice(self._key, pack.name, needed):
+                    self._known.forget(name for name, _, _ in needed)
+            self._unverified[-1:] = [rest] if rest.chunks else []  # only now: the store may not be reachable
 
     def _write_pack(self, checkpoint: int, chunks: Mapping[str, memoryview]) -> StoredPack:
         name = pack_name(self._epoch, self._attempt, checkpoint, self._task, secrets.token_hex(4))
