@@ -26,7 +26,7 @@ CONFIG = click.option(
     "--config",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The option for the node's configuration file.",
+    help="The node's configuration file.",
 )
 
 

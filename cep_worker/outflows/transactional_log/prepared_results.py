@@ -39,7 +39,7 @@ TRY_AGAIN_MS = 1_000
 CUT_BYTES = 16 * 2**20
 """The approximate size of files of results that only wait for consumers; each file is deleted as a whole."""
 UNDER_WAY_SHARE = 0.5
-"""The multiple of the limit up to which results in flight are still accepted, so that checkpoints can complete."""
+"""The part of the limit by which results in flight may exceed it, so that checkpoints can complete."""
 LAST_CHECKPOINT = 2**63 - 1
 """The checkpoint of results that a topology sent after its last marker before it ended for good."""
 

@@ -119,7 +119,7 @@ class Processor:
             app, settings, tenant=topology.key.tenant, exactly_once=topology.plan.delivery == "exactly-once"
         )
         self.stores = bool(self._stored)
-        """Its tables with rows in databases."""
+        """Whether it has tables with rows in databases."""
         self._refused_rows = 0
         self._unsettled: list[Bundle] = []
         """Finished bundles whose changes of stored tables wait. They stay unsettled to slow their senders down."""
