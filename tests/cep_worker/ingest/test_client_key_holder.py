@@ -163,7 +163,7 @@ def test_a_key_that_was_withdrawn_or_has_other_bounds_ends_what_is_open(attacked
     file.write_text(file.read_text().replace('listen = "*"', 'listen = "Others"'))
     assert "may not listen to Alerts" in str(ended(lambda: listener.receive(100)))
     file.unlink()
-    assert "withdrawn" in str(ended(lambda: (sender.send(departures((1, "UA", 1, None))), sender.flush(100))))
+    assert "revoked" in str(ended(lambda: (sender.send(departures((1, "UA", 1, None))), sender.flush(100))))
     with pytest.raises(PeerError):
         attacked.sender(holder, "Departures")
 

@@ -19,6 +19,7 @@ from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.http.refusals import STATUS
 from cep_worker.kafka import source as kafka_source
 from cep_worker.kafka.messages import KafkaMessage, MessageReader
+from cep_worker.kafka.pauses import Pauses
 from cep_worker.kafka.positions import Position
 from cep_worker.kafka.readings import Reading
 from cep_worker.kafka.sink import _KafkaWriter
@@ -101,6 +102,7 @@ def test_messages_wait_while_the_registry_is_away(monkeypatch: pytest.MonkeyPatc
     source = SimpleNamespace(
         _reader=SimpleNamespace(read=lambda *given: next(tries).read(*given)), _report_problem=told.append,
         _context=SimpleNamespace(now_ms=lambda: 9), _ending=threading.Event(), _pause=lambda *_: calls.append("pause"),
+        _pauses=Pauses(None, "a test"),
     )  # fmt: skip
     framed = Messages(b"\x00\x00\x00\x00\x01\x02")
     found, refused = KafkaSource._read(source, consumer, None, framed)  # type: ignore[arg-type]
@@ -122,6 +124,7 @@ def test_messages_of_a_partition_that_goes_meanwhile_are_left_to_its_next_reader
 
     source = SimpleNamespace(
         _seen=None, _read=read, _keep_failed=lambda _: None, _name=lambda *_: (), delivered_events=0,
+        _stream=SimpleNamespace(has_event_time=lambda: False),
         _submit=lambda _consumer, _readings, _name, events, _origin: taken.append(events.num_rows),
     )  # fmt: skip
     readings = SimpleNamespace(reading=lambda *key: held.get(key), took=lambda *_: taken.append(0))
