@@ -174,7 +174,7 @@ def test_no_more_is_told_than_a_message_holds(asked: Asked, monkeypatch: pytest.
         ("from Nothing select *", "query-invalid", "'Nothing' is not a table, window or aggregation"),
         ("from Totals select nothing", "query-invalid", "nothing"),
         ("delete Totals on Totals.name == 'a'", "query-invalid", "only queries that read are allowed"),
-        ("select 'c' as name, 1L as number, 1.0 as share insert into Totals", "query-invalid", "only questions"),
+        ("select 'c' as name, 1L as number, 1.0 as share insert into Totals", "query-invalid", "queries that read"),
     ],
 )
 def test_what_is_no_question_is_refused_with_its_place(asked: Asked, query: str, code: str, told: str) -> None:
