@@ -154,6 +154,7 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
     fresh = np.arange(first, table.used)
     for one in table.indexes.values():
         if one not in live:
+            one.make_room(table.used)  # rows that were inserted and deleted in this step are only taken out
             here = fresh if recorded or not len(deleted) else fresh[table.alive[first : table.used]]
             one.add(here, table.keys_of(one, table.columns(here, one.names), len(here)))
     if recorded:

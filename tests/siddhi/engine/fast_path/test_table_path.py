@@ -16,6 +16,7 @@ from random_examples import examples
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.fast_path.table_path import TablePath
+from siddhi.engine.operators.tables.hash_index import HashIndex
 from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.engine.tuning import MAX_PROGRAM_ROWS
 from siddhi.language.parser import parse
@@ -209,3 +210,19 @@ def test_rows_that_the_table_refuses_are_counted() -> None:
     text = HEAD.format("@PrimaryKey('s')") + WRITES[0] + READS[0]
     found, taken = outcome(text, records([(1, "a", 1, 1, 1.0, 1.0, True, "x")] * 5), [1], closed=False)
     assert (found[2], taken) == (4, 1)
+
+
+def test_rows_that_come_and_go_in_one_step_are_within_every_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove, removed = HashIndex.remove, []
+
+    def checked(index: HashIndex, places: Any) -> None:
+        assert places.max() < len(index.arrays[1])
+        removed.append(len(places))
+        remove(index, places)
+
+    monkeypatch.setattr(HashIndex, "remove", checked)
+    writes = WRITES[0] + "from S delete K on K.s == s; from U delete K on K.l == l;"
+    text = HEAD.format("define stream U (l long); @PrimaryKey('s')") + writes
+    rows = records([(1, f"k{number}", 1, number, 1.0, 1.0, True, "x") for number in range(60)])
+    assert outcome(text, rows, [], closed=True)[0][1] == repr({name: [] for name in ("s", "i", "l", "f", "d", "b")})
+    assert removed == [60, 60]
