@@ -50,6 +50,10 @@ PLANS = (
     f"from S#window.time(1 sec) select {AGGREGATES} group by key insert all events into Out;",
     f"from S#window.timeBatch(1 sec) select {AGGREGATES} group by key insert all events into Out;",
     f"from S#window.timeBatch(1 sec, true) select {AGGREGATES} group by key insert all events into Out;",
+    (
+        "from S#window.session(1 sec, key) select key, sum(whole) as a, count() as b group by key having b > 1"
+        " insert all events into Out;"
+    ),
     "from S#window.time(1 sec) select key, whole group by key order by whole limit 1 offset 1 insert into Out;",
     f"from S#window.timeLength(1 sec, 2) select {AGGREGATES} group by key insert into Out;",
     f"from S#window.externalTime(ts, 1 sec) select {AGGREGATES} group by key insert into Out;",
