@@ -373,7 +373,7 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         ("from S#window.timeBatch(1 sec) select max(i) as a insert into Out;", False),
         ("from S#window.length(2) select sum(l) as a output every 2 events insert into Out;", False),
         ("from S#window.length(2) select sum(l) as a insert all events into Out;", False),
-        ("from S#window.length(2) select sum(l) as a insert into Out; from Out select a insert into B;", False),
+        ("from S#window.length(2) select sum(l) as a insert into Out; from Out select a insert into B;", True),
         ("from S#window.length(2) select sum(l) as a insert into Out; from S select s insert into B;", False),
         (f"from {JOINED} select x.i as i, y.b as c insert into Out;", True),
         ("from S as x join T#window.length(9) as y on x.s == y.s select x.i as i, y.b as c insert into Out;", True),
@@ -469,8 +469,8 @@ KEPT = "Kept (l long, s string, t string, m long, c string, r double, o bool)"
         ("", f"{BY_S} {COMPUTING} insert into Out; end;", True),
         ("", f"{COMPUTING.replace('math:sqrt(d)', 'd / 1.0')} having m >= 0 insert into Out;", True),
         (f"define table {KEPT};", f"{COMPUTING} insert into Kept;", False),
-        (f"define window {KEPT} length(1000);", f"{COMPUTING} insert into Kept;", False),
-        (f"define table {KEPT};", f"{COMPUTING} insert into Out; from Out select * insert into Kept;", False),
+        (f"define window {KEPT} length(1000);", f"{COMPUTING} insert into Kept;", True),
+        (f"define table {KEPT};", f"{COMPUTING} insert into Out; from Out select * insert into Kept;", True),
     ],
 )
 def test_results_that_are_kept_stay_the_same_whatever_comes_later(
