@@ -156,7 +156,7 @@ def test_a_holder_takes_no_link_of_another_key_over(attacked: Attacked) -> None:
     assert refusal.code == "not-authorised"
 
 
-def test_a_key_that_was_withdrawn_or_has_other_bounds_ends_what_is_open(attacked: Attacked) -> None:
+def test_a_key_that_was_revoked_or_has_other_bounds_ends_what_is_open(attacked: Attacked) -> None:
     holder = attacked.key("feeder", send=("*",), listen=("*",))
     sender, listener = attacked.sender(holder, "Departures"), attacked.listener(holder, "Alerts")
     file = attacked.keys / "clients" / "feeder.key"

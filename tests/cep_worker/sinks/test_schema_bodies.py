@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,19 +12,24 @@ import pyarrow as pa
 import pytest
 from worker_hook import Hook
 
+from cep_common.ids import PlanKey
 from cep_common.protocol.links import StreamSchema
-from cep_common.protocol.registry import Connector
+from cep_common.protocol.registry import Connector, StreamBinding
 from cep_worker.formats.schemas.problems import SchemaUnavailableError
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.http.refusals import STATUS
+from cep_worker.kafka import pauses as kafka_pauses
 from cep_worker.kafka import source as kafka_source
+from cep_worker.kafka.alignment import PartitionAlignment
+from cep_worker.kafka.client import library
 from cep_worker.kafka.messages import KafkaMessage, MessageReader
 from cep_worker.kafka.pauses import Pauses
 from cep_worker.kafka.positions import Position
 from cep_worker.kafka.readings import Reading
 from cep_worker.kafka.sink import _KafkaWriter
 from cep_worker.kafka.source import KafkaSource
+from cep_worker.plans.streams import EventStream, PlanStream
 from cep_worker.sinks import http, retries
 from cep_worker.sinks.http import _HttpTargets, _HttpWriter
 from cep_worker.sinks.threaded import WriteError
@@ -34,6 +40,7 @@ SCHEMA = StreamSchema("S", (("n", "int"), ("h", "string")))
 BODY = StreamSchema("S", (("n", "int"),))
 AVRO = '{"type":"record","name":"E","fields":[{"name":"n","type":"int"}]}'
 OPTIONS = {"schema.def": AVRO}
+KEY = PlanKey(-1234, "p")
 
 
 @pytest.fixture
@@ -71,6 +78,31 @@ class Messages:
         return KafkaMessage("t", 0, index, None, payload, 5_000, [("h", b"w")], payload)
 
 
+class TwoPartitionConsumer:
+    """Has two partitions and no messages."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str | int, ...]] = []
+
+    def assignment(self) -> list[Any]:
+        return [library().TopicPartition("t", number) for number in (0, 1)]
+
+    def pause(self, partitions: list[Any]) -> None:
+        self.calls.append(("pause", *(one.partition for one in partitions)))
+
+    def resume(self, partitions: list[Any]) -> None:
+        self.calls.append(("resume", *(one.partition for one in partitions)))
+
+    def poll(self, _timeout_s: float) -> None:
+        """Return None: nothing has arrived."""
+
+
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    """Return pauses of partitions that may be no row ahead of others."""
+    monkeypatch.setattr(kafka_pauses, "PartitionAlignment", partial(PartitionAlignment, most_rows=0))
+    return Pauses(library(), "S")
+
+
 def reader(**options: str) -> MessageReader:
     given = {name.replace("_", "."): text for name, text in options.items()} or OPTIONS
     form = source_format(Connector("S", "kafka", {}, "avro", given), BODY, "@map")
@@ -94,25 +126,28 @@ def test_binary_messages_are_read_together_and_bad_ones_put_aside() -> None:
 def test_messages_wait_while_the_registry_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_source, "RETRY_S", 0.0)
     told: list[str] = []
-    calls: list[str] = []
     away = reader(schema_registry="http://127.0.0.1:9", use_avro_deserializer="true")
     there = SimpleNamespace(read=lambda _, now: reader().read(Messages(b"\x02"), now))
     tries = iter((away, away, there))
-    consumer = SimpleNamespace(assignment=list, resume=lambda _: calls.append("resume"))
-    source = SimpleNamespace(
+    consumer, ahead = TwoPartitionConsumer(), pauses(monkeypatch)
+    ahead.took(("t", 0), batch(1), 0.0)
+    ahead.align(consumer, {("t", 0): True, ("t", 1): True}, 0.0)
+    source: Any = SimpleNamespace(
         _reader=SimpleNamespace(read=lambda *given: next(tries).read(*given)), _report_problem=told.append,
-        _context=SimpleNamespace(now_ms=lambda: 9), _ending=threading.Event(), _pause=lambda *_: calls.append("pause"),
-        _pauses=Pauses(None, "a test"),
+        _context=SimpleNamespace(now_ms=lambda: 9), _ending=threading.Event(), _pauses=ahead,
+        _pause=lambda *given: KafkaSource._pause(source, *given),
     )  # fmt: skip
     framed = Messages(b"\x00\x00\x00\x00\x01\x02")
     found, refused = KafkaSource._read(source, consumer, None, framed)  # type: ignore[arg-type]
     assert (found is not None and found.num_rows, refused) == (1, [])
-    assert calls == ["pause", "pause", "resume"]
+    assert consumer.calls == [("pause", 0), ("pause", 0, 1), ("pause", 0, 1), ("resume", 1)]
     assert [bool(one) for one in told] == [True, True, False]
 
 
 @pytest.mark.parametrize("goes", [True, False])
-def test_messages_of_a_partition_that_goes_meanwhile_are_left_to_its_next_reader(*, goes: bool) -> None:
+def test_messages_of_a_partition_that_goes_meanwhile_are_left_to_its_next_reader(
+    monkeypatch: pytest.MonkeyPatch, *, goes: bool
+) -> None:
     reading = Reading(b"", Position(0, 0), None)
     held = {("t", 0): reading}
     taken: list[int] = []
@@ -122,15 +157,19 @@ def test_messages_of_a_partition_that_goes_meanwhile_are_left_to_its_next_reader
             held.clear()
         return batch(*range(len(fetched))), []
 
+    consumer, ahead = TwoPartitionConsumer(), pauses(monkeypatch)
+    timed = EventStream(BODY, (PlanStream(KEY, StreamBinding("S", "S:1.0.0", BODY.attributes), event_time=True),))
     source = SimpleNamespace(
         _seen=None, _read=read, _keep_failed=lambda _: None, _name=lambda *_: (), delivered_events=0,
-        _stream=SimpleNamespace(has_event_time=lambda: False),
+        _stream=timed, _pauses=ahead, _waited_s=0.0,
         _submit=lambda _consumer, _readings, _name, events, _origin: taken.append(events.num_rows),
     )  # fmt: skip
     readings = SimpleNamespace(reading=lambda *key: held.get(key), took=lambda *_: taken.append(0))
     message = SimpleNamespace(topic=lambda: "t", partition=lambda: 0, offset=lambda: 7, value=lambda: b"\x02")
-    KafkaSource._take(source, None, readings, reading, [message])  # type: ignore[arg-type]
+    KafkaSource._take(source, consumer, readings, reading, [message])  # type: ignore[arg-type]
     assert taken == ([] if goes else [1, 0])
+    ahead.align(consumer, {("t", 0): True, ("t", 1): True}, 0.0)
+    assert consumer.calls == ([] if goes else [("pause", 0)])
 
 
 def test_senders_over_http_are_asked_to_come_again() -> None:
