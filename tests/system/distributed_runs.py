@@ -5,6 +5,7 @@ Event time drives all of it, and what is sent is in event-time order, so that th
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ from siddhi.language.printer import print_app
 from siddhi.testing import Case, record_batch
 from topology.events.frames import CURRENT
 from topology.links.event_listener import EventListener
+
+logger = logging.getLogger(__name__)
 
 DEPLOY_TIMEOUT_S = 180.0
 RESULT_TIMEOUT_MS = 20_000
@@ -175,6 +178,8 @@ def _exchange(plan: DistributedPlan, system: LocalSystem, expected: Answers) -> 
             while len(rows) < len(expected[stream]):
                 came = listeners[stream].receive(RESULT_TIMEOUT_MS)
                 if came is None:
+                    status = system.client.plan(name)["status"]["topology"]
+                    logger.warning("nothing came of %s, the topology waits for %s", stream, status["waits_for"])
                     break
                 rows.extend(rows_of(came))
         for stream, rows in answers.items():
