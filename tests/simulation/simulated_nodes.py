@@ -35,7 +35,8 @@ LOOK_MS = 20
 TIMEOUT_MS = 1_000
 KINDS = ("kill", "worker", "hang", "freeze", "database", "slow", "disk", "cut", "both", "switch")
 FAULTS = 8
-FAULTS_UNTIL_MS, UNTIL_MS = 25_000, 40_000
+FAULTS_UNTIL_MS, UNTIL_MS = 25_000, 50_000
+"""The last fault may last for 12 s, and what is being written to a slow disk then for some more."""
 QUIET_MS = 8_000
 """In the end, without faults for at least so long, some node has been active within this time."""
 
