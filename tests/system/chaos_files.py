@@ -25,7 +25,7 @@ AT_ONCE = int(os.environ.get("CHAOS_AT_ONCE", "1"))
 TENANT = "-1234"
 """Whose plans they are: the folders of plans lie in one of this name."""
 DATABASE = ("manager.db", "manager.db-wal", "manager.db-shm", "manager.db.last")
-NOTED = ("unreadable", "could not be read again")
+NOTED = ("unreadable", "could not be read back")
 """Words of the alerts about events that were lost."""
 
 TALLY: Counter[str] = Counter()
