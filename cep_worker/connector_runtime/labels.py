@@ -87,7 +87,8 @@ class ConnectorLabels:
         return [one.label for one in after.present]
 
     def delete(self, keys: Collection[PlanKey]) -> None:
-        """Delete the labels of undeployed plans, which are not deployed again at present."""
+        """Delete the labels of undeployed plans: `keys` are all that are known, none of which is deployed again."""
+        self._deleted.intersection_update(keys)
         for key in keys:
             self._known.pop(key, None)
             if key in self._deleted:

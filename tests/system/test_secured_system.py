@@ -133,7 +133,7 @@ def test_strangers_stay_outside_and_nothing_that_is_said_or_written_holds_a_secr
 def test_the_holder_of_a_client_key_sends_and_listens_to_what_it_names(
     secured: LocalSystem, folder: Path, tokens: dict[AccessRole, str], tmp_path: Path
 ) -> None:
-    """Made while the system runs, and withdrawn while it runs."""
+    """Made while the system runs, and revoked while it runs."""
     made = CliRunner().invoke(main, [
         "client-key", str(folder / "keys"), "feeder", "--tenant", str(SUPER_TENANT), "--send", f"{PLAN}/Departures",
         "--listen", f"{PLAN}/Late", "--to", str(tmp_path / "feeder"),

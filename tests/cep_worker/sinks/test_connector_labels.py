@@ -117,6 +117,16 @@ def test_labels_of_undeployed_plans_are_deleted_and_others_stay(tmp_path: Path) 
     assert ConnectorLabels(str(tmp_path), "sink").assign(other, [(B, "")], ()) == ["rdbms#2"]
 
 
+def test_plans_that_are_no_longer_listed_as_undeployed_are_forgotten(tmp_path: Path) -> None:
+    """Labels that come back for such a plan are deleted when it is listed again."""
+    known = ConnectorLabels(str(tmp_path), "sink")
+    known.delete({KEY})
+    known.delete(())
+    ConnectorLabels(str(tmp_path), "sink").assign(KEY, [(A, "")], ())
+    known.delete({KEY})
+    assert list((tmp_path / "labels").iterdir()) == []
+
+
 def test_labels_that_cannot_be_deleted_are_deleted_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     known = ConnectorLabels(str(tmp_path), "sink")
     known.assign(KEY, [(A, "")], ())
