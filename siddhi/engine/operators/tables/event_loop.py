@@ -17,7 +17,7 @@ from siddhi.engine.operators.tables.hash_index import (
     AFTER,
     FIRST,
     bucket_of,
-    put_in_bucket,
+    put_in_with_key,
     same_key,
     take_out_of_bucket,
 )
@@ -58,13 +58,6 @@ def _known(ends, links, held, keys, row):  # type: ignore[no-untyped-def]
     while place >= 0 and not same_key(held, place, keys, row):
         place = links[place, AFTER]
     return place >= 0
-
-
-@kernel_part
-def _put_in(ends, links, held, keys, row, place):  # type: ignore[no-untyped-def]
-    for part in range(held.shape[1]):
-        held[place, part] = keys[row, part]
-    put_in_bucket(ends, links, bucket_of(held, place, len(ends) - 1), place)
 
 
 @state_kernel
@@ -188,7 +181,7 @@ def run_events(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
             for line in range(valid.shape[0]):
                 valid[line, place] = True
             if len(ends) > 0:
-                _put_in(ends, links, held, keys, key, place)
+                put_in_with_key(ends, links, held, keys, key, place)
             if len(other_ends) > 0:
-                _put_in(other_ends, other_links, other_held, other_keys, other_key, place)
+                put_in_with_key(other_ends, other_links, other_held, other_keys, other_key, place)
     return True

@@ -67,6 +67,14 @@ def put_in_bucket(ends, links, bucket, place):  # type: ignore[no-untyped-def]
     _tie(ends, links, bucket, before, after, place, place)
 
 
+@kernel_part
+def put_in_with_key(ends, links, keys, rows, row, place):  # type: ignore[no-untyped-def]
+    """Insert `place` with the key at `row` of `rows`."""
+    for part in range(keys.shape[1]):
+        keys[place, part] = rows[row, part]
+    put_in_bucket(ends, links, bucket_of(keys, place, len(ends) - 1), place)
+
+
 @state_kernel
 def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
     """Insert rows into their buckets; `keys` has their keys already."""
@@ -161,9 +169,7 @@ def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignor
         if place < 0:
             place = used
             used += 1
-            for part in range(rows.shape[1]):
-                keys[place, part] = rows[row, part]
-            put_in_bucket(ends, links, bucket_of(rows, row, len(ends) - 1), place)
+            put_in_with_key(ends, links, keys, rows, row, place)
         places[row] = place
     return used
 

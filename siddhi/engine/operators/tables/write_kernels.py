@@ -16,7 +16,7 @@ from siddhi.engine.operators.tables.hash_index import (
     AFTER,
     FIRST,
     bucket_of,
-    put_in_bucket,
+    put_in_with_key,
     same_key,
     take_out_of_bucket,
 )
@@ -179,13 +179,9 @@ def write_rows(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
             for line in range(valid.shape[0]):
                 valid[line, place] = fresh_valid[line, event]
             if has_unique:
-                for part in range(unique_held.shape[1]):
-                    unique_held[place, part] = unique_keys[event, part]
-                put_in_bucket(unique_ends, unique_links, bucket_of(unique_held, place, len(unique_ends) - 1), place)
+                put_in_with_key(unique_ends, unique_links, unique_held, unique_keys, event, place)
             if has_index and twice:
-                for part in range(held.shape[1]):
-                    held[place, part] = fresh_keys[event, part]
-                put_in_bucket(ends, links, bucket_of(held, place, len(ends) - 1), place)
+                put_in_with_key(ends, links, held, fresh_keys, event, place)
             if recorded:
                 _note(counters, log, heads, tails, place, unit, place, was=0)
     counters[UNIT] = len(units)
