@@ -140,6 +140,15 @@ def test_a_known_difference_is_found_by_what_the_app_has() -> None:
     assert reason_for(_case("from S#window.lengthBatch(2) select i as x insert into O;", [1]).document()) is None
 
 
+@pytest.mark.parametrize(("table", "known"), [("", True), ("@Index('i')\n", False)])
+def test_deletions_on_demand_are_known_to_lose_rows_of_plain_tables(table: str, known: bool) -> None:
+    document = _case("from S select i insert into Kept;", [1]).document()
+    app = document["app"].replace("define stream S", f"{table}define table Kept (i int);\ndefine stream S")
+    deletion = {"query": "select 1 as i delete Kept on Kept.i == i"}
+    found = reason_for({**document, "app": app, "events": [*document["events"], deletion]})
+    assert (found is not None and found.name == "deleted-last-row") == known
+
+
 def test_what_is_found_is_a_case_that_can_be_played() -> None:
     case = _case("from S select convert('NaN', 'double') + i as x insert into O;", [1])
     line = told({**case.document(), "expect": own_answers(case.document())})

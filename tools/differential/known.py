@@ -74,7 +74,8 @@ def _has_nulls(document: Document) -> bool:
 
 def _deletes_from_plain_table(document: Document) -> bool:
     plain = re.findall(r"(?m)^define table (\w+)", document["app"])
-    return any(f"delete {table} " in document["app"] for table in plain)
+    texts = [document["app"], *(event.get("query", "") for event in document["events"])]
+    return any(f"delete {table} " in text for table in plain for text in texts)
 
 
 def _state_queries(document: Document) -> list[str]:
