@@ -149,6 +149,12 @@ def test_deletions_on_demand_are_known_to_lose_rows_of_plain_tables(table: str, 
     assert (found is not None and found.name == "deleted-last-row") == known
 
 
+@pytest.mark.parametrize(("value", "known"), [("f", True), ("(l + f)", True), ("(l + p)", False)])
+def test_texts_of_floats_are_known_to_differ_with_java(value: str, known: bool) -> None:
+    found = reason_for(_case(f"from S select convert({value}, 'string') as x insert into O;", [1]).document())
+    assert (found is not None and found.name == "float-as-text") == known
+
+
 def test_what_is_found_is_a_case_that_can_be_played() -> None:
     case = _case("from S select convert('NaN', 'double') + i as x insert into O;", [1])
     line = told({**case.document(), "expect": own_answers(case.document())})

@@ -239,7 +239,7 @@ KNOWN: tuple[KnownDifference, ...] = (
     KnownDifference(
         "float-as-text",
         "the text of a float is the shortest that reads back, as in Java 19 and later; older ones add digits",
-        _text(r"'float'\), 'string'\)|convert\((\w+\.)?f, 'string'\)"),
+        _text(r"'float'\), 'string'\)|convert\([^';]*\bf\b[^';]*, 'string'\)"),
         in_table=False,
     ),
     KnownDifference(
