@@ -209,7 +209,7 @@ class Memory:
         quarter, and the largest with all before.
         """
         _, second, _, last = self.quarters()
-        if not second:
+        if not second:  # `told` says that this is not known
             return False
         *before, largest = self.largest()
         most = 1 + GROWTH
@@ -350,7 +350,8 @@ def told(
     say(f"slowest: {', '.join(f'{kind} {found.slowest_s[kind]:.2f} s' for kind in slowest)}")
     say(f"statuses: {dict(sorted(found.statuses.items()))}")
     for role, memory in memories.items():
-        say(f"{role}: MiB at most in each quarter: {[size // 1024 for size in memory.largest()]}")
+        judged = "" if all(memory.quarters()) else "; the run was too short to judge growth"
+        say(f"{role}: MiB at most in each quarter: {[size // 1024 for size in memory.largest()]}{judged}")
     for text in (*lapses[:MOST_FAULTS], *found.faults):
         say(f"FAULT: {text}")
     grows = [role for role, memory in memories.items() if memory.grows()]

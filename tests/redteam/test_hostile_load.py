@@ -69,3 +69,13 @@ def test_each_bound_decides(faults: list[str], lapses: list[str], sizes: list[in
     found = Found("all", faults=faults, slowest_s={"GET /": SLOW_S / 2})
     found.statuses[200] = 10
     assert told(found, [], {"manager": Memory(1, sizes)}, lapses, 1.0, 1) == code
+
+
+@pytest.mark.parametrize(("sizes", "known"), [([1, 1, 1], False), ([1, 1, 1, 1], True)])
+def test_a_run_that_is_too_short_to_judge_memory_says_so(
+    sizes: list[int], known: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Found("all")
+    found.statuses[200] = 10
+    told(found, [], {"manager": Memory(1, sizes)}, [], 1.0, 1)
+    assert ("too short to judge growth" not in capsys.readouterr().out) == known
